@@ -1,0 +1,42 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each builds .venv by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint format clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+# Rebuilt when the declared or the pinned dependencies change, reused otherwise.
+$(READY): pyproject.toml constraints.txt
+	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 \
+	  || $(PYTHON) -m venv --clear $(VENV) \
+	  || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv --clear $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(READY) ## build the environment in .venv, only if it is not current
+
+demo: $(READY) ## BN Tricks against plain replay on embedded digits, a few minutes
+	$(BIN)/bnt demo
+
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint ## lint, types and the tests, within five minutes
+	$(BIN)/pytest -n 2 -m 'not slow'
+
+test-all: lint ## everything, with what needs extras or time; a skip is a failure
+	BNT_NO_SKIP=1 $(BIN)/pytest -n 2
+
+format: $(READY) ## let ruff rewrite the sources
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

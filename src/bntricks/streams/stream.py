@@ -1,0 +1,84 @@
+"""What a stream is: an ordinary sequence of tasks, each with its own classes and images.
+
+A label is the column of the classifier that stands for its class. A task carries its own class
+list, so tasks may be unequal and classes may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """Labelled images: x is uint8 [N, C, H, W], y is int64 [N] on the host."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The classes that arrive together, with their training and test images."""
+
+    classes: tuple[int, ...]
+    train: Images
+    test: Images
+
+
+@dataclass(frozen=True, slots=True)
+class Stream(Sequence[Task]):
+    """Tasks in the order they arrive, and what is known about all of their images."""
+
+    name: str
+    tasks: tuple[Task, ...]
+    class_names: tuple[str, ...]
+    """Name of each label; its length is the number of outputs of the classifier."""
+    mean: tuple[float, ...]
+    """Per channel, for pixels in [0, 1]."""
+    std: tuple[float, ...]
+    fingerprint: str
+    """A hash of the decoded images and labels: equal data, equal fingerprint, wherever it lies."""
+    pad: int = 0
+    """Random crop after this much black padding."""
+    flip: bool = False
+    """Random horizontal flip."""
+    memory: int = 500
+    """The default capacity of the memory, the paper's where it names one."""
+    official: tuple[int, int] | None = None
+    """Training and test images of the full data set, where there is one."""
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Stream: ...
+    def __getitem__(self, index: int | slice) -> Task | Stream:
+        if isinstance(index, slice):
+            return replace(self, tasks=self.tasks[index])
+        return self.tasks[index]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        channels, height, width = self.tasks[0].train.x.shape[1:]
+        return channels, height, width
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Training and test images that are really here."""
+        return sum(len(t.train) for t in self.tasks), sum(len(t.test) for t in self.tasks)
+
+    @property
+    def cut_down(self) -> bool:
+        """Fewer images than the official data set has: numbers are no match for the paper's."""
+        return self.official is not None and self.counts != self.official
