@@ -1,0 +1,5 @@
+"""`python -m bntricks` is `bnt`."""
+
+from bntricks.cli import main
+
+main()

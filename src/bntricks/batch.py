@@ -1,0 +1,98 @@
+"""Batches, their union, and the balanced batch B_b (paper, Algorithm 1, line 3).
+
+Images live on the device; labels and everything that is counted live on the host, so that no
+count ever waits for a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BalanceRule = Literal["count", "ratio"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Samples, and what a memory or a teacher put beside them."""
+
+    x: Tensor
+    y: Tensor  # [B], on the host
+    logits: Tensor | None = None  # [B, C]: stored with the sample, or a teacher's
+    weight: Tensor | None = None  # [B], on the host: the sample's share of a mean
+    ids: Tensor | None = None  # [B], on the host: which sample of the task this is
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def head(self, count: int) -> Batch:
+        """The first `count` samples."""
+        return Batch(
+            self.x[:count],
+            self.y[:count],
+            None if self.logits is None else self.logits[:count],
+            None if self.weight is None else self.weight[:count],
+            None if self.ids is None else self.ids[:count],
+        )
+
+    def __or__(self, other: Batch) -> Batch:
+        """One batch of both: one forward, joint batch statistics."""
+        weight = None
+        if self.weight is not None or other.weight is not None:
+            weight = torch.cat([_weights(self), _weights(other)])
+        return Batch(
+            torch.cat([self.x, other.x]),
+            torch.cat([self.y, other.y]),
+            _join(self.logits, other.logits),
+            weight,
+            _join(self.ids, other.ids),
+        )
+
+
+def copies(batch: Batch, count: int) -> Batch:
+    """`count` copies that together weigh as much as one (ER-Balance-Batch, Sec. 4)."""
+    return Batch(
+        batch.x.repeat(count, *[1] * (batch.x.dim() - 1)),
+        batch.y.repeat(count),
+        weight=_weights(batch).repeat(count) / count,
+    )
+
+
+def balance(
+    current: Batch,
+    memory: Batch | None,
+    *,
+    new: Sequence[int],
+    old: Sequence[int],
+    rule: BalanceRule = "count",
+) -> Batch:
+    """B_b: the memory batch and just enough of the current batch that classes come out even.
+
+    `new` are the classes of the current task and `old` those of all earlier ones. By the `count`
+    rule the new samples already in the memory batch are counted; by the `ratio` rule they are
+    not. In the first task, or with nothing in memory, every sample there is serves.
+    """
+    if memory is None or len(memory) == 0:
+        return current
+    if not old:
+        return current | memory
+    fresh = int(np.isin(memory.y.numpy(force=True), list(new)).sum()) if rule == "count" else 0
+    known = len(memory) - fresh
+    # floor(known · |new| / |old| + 1/2), in whole numbers.
+    even = (2 * known * len(new) + len(old)) // (2 * len(old))
+    # At least two samples in all: a single one has no variance to track.
+    take = min(max(even - fresh, 2 - len(memory), 0), len(current))
+    return memory | current.head(take) if take else memory
+
+
+def _weights(batch: Batch) -> Tensor:
+    return torch.ones(len(batch)) if batch.weight is None else batch.weight
+
+
+def _join(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else torch.cat([first, second])

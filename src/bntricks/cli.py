@@ -1,0 +1,208 @@
+"""The command `bnt`. Thin: it parses, calls, prints. No torch is imported until work begins."""
+
+from __future__ import annotations
+
+import difflib
+import json as jsonlib
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts import ValidationError as Rejected
+from pydantic import ValidationError
+
+from bntricks import terminal
+from bntricks.config import Config, explain
+from bntricks.errors import HeldError, RunError, UserError
+
+if TYPE_CHECKING:
+    from bntricks.record import Record
+
+app = App(
+    name="bnt",
+    help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.\n\n"
+    "Start with `bnt demo`, then `bnt methods` and `bnt streams`, then `bnt run`.",
+    help_format="markdown",
+)
+
+Json = Annotated[bool, Parameter(negative=())]
+Switch = Annotated[bool, Parameter(negative=())]
+
+
+@app.command
+def run(
+    *,
+    config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
+    data: Path | None = None,
+    out: Path = Path("runs"),
+    track: Literal["deferred", "every-step"] = "deferred",
+    force: Switch = False,
+    json: Json = False,
+    **hyper: float,
+) -> None:
+    """Train one method on one stream, and write its record.
+
+    Defaults are the paper's: ResNet-18 of width 64, 50 epochs a task, SGD at 0.03, batches of
+    32. A run that is already there is not trained again.
+
+    Examples:
+      bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8
+      bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5
+      bnt run --stream folder --data photos --classes-per-task 5 --image-size 32
+
+    Parameters
+    ----------
+    data
+        Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
+        download].
+    out
+        Where runs are written, each in a folder of its own.
+    track
+        `deferred` leaves out tracking passes that no evaluation can feel, with the same result to
+        the bit; `every-step` leaves out none.
+    force
+        Train even if the record is there.
+    json
+        Print the record as one JSON object on one line.
+    hyper
+        The method's own hyper-parameters, by the names `bnt methods` shows.
+    """
+    from bntricks.runs import run as train
+
+    _refuse_misspelt(hyper)
+    config = config.model_copy(update={"hyper": hyper})
+    with terminal.progress() as sink:
+        record = train(config, data=data, out=out, track=track, force=force, sink=sink)
+    if json:
+        _print_json(record)
+    else:
+        _print_record(record)
+
+
+@app.command
+def methods(*, json: Json = False) -> None:
+    """List every method with its recipe: the columns of the paper's ablation table.
+
+    Parameters
+    ----------
+    json
+        Print an array of objects instead.
+    """
+    from bntricks.methods import entries
+
+    found = [(entry, entry.factory().columns()) for entry in entries().values()]
+    if json:
+        _print_json(
+            [
+                {
+                    "name": entry.name,
+                    "title": entry.title,
+                    "summary": entry.summary,
+                    **columns,
+                    "hyper": entry.hyper,
+                }
+                for entry, columns in found
+            ]
+        )
+        return
+    rows = [
+        [
+            entry.name,
+            columns["ema"],
+            columns["parameters"],
+            f"{columns['forwards']}{' + 1 tracking' if columns['tracking_forwards'] else ''}",
+            columns["memory"],
+            " ".join(f"--{name} {value:g}" for name, value in entry.hyper.items()) or "none",
+        ]
+        for entry, columns in found
+    ]
+    header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
+    terminal.out.print(terminal.table("", header, rows))
+    terminal.out.print(
+        "\nEMA: the batch that moves the running statistics; / means every forward does."
+        "\nForwards are per step, once there is something in memory. --json tells more."
+    )
+
+
+@app.command
+def streams(*, json: Json = False) -> None:
+    """List every stream of tasks that can be learned.
+
+    Parameters
+    ----------
+    json
+        Print an array of objects instead.
+    """
+    from dataclasses import asdict
+
+    from bntricks.streams import STREAMS
+
+    rows = [asdict(info) for info in STREAMS.values()]
+    if json:
+        _print_json(rows)
+        return
+    terminal.out.print(terminal.table("", list(rows[0]), [list(row.values()) for row in rows]))
+
+
+def main() -> NoReturn:
+    """Run the command line; every planned failure is a line and an exit code, no traceback."""
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        app(exit_on_error=False, print_error=False)
+        code = 0
+    except Rejected as error:
+        cause = error.__cause__
+        code = _fail(explain(cause) if isinstance(cause, ValidationError) else str(error), 2)
+    except (CycloptsError, UserError) as error:
+        code = _fail(str(error), 2)
+    except RunError as error:
+        code = _fail(str(error), 1)
+    except HeldError as error:
+        code = _fail(str(error), 3)
+    except KeyboardInterrupt:
+        code = _fail("interrupted", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 141
+    sys.exit(code)
+
+
+def _fail(message: str, code: int) -> int:
+    terminal.complain(message)
+    return code
+
+
+def _terminated(*_: object) -> NoReturn:
+    terminal.complain("terminated")
+    sys.exit(143)
+
+
+def _refuse_misspelt(hyper: dict[str, float]) -> None:
+    """An unknown flag may be a hyper-parameter, or a slip of the pen."""
+    flags = [f"--{name.replace('_', '-')}" for name in (*Config.model_fields, "data", "out")]
+    for name in hyper:
+        close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
+        if close:
+            raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _print_json(value: Any) -> None:
+    print(jsonlib.dumps(value, allow_nan=False))
+
+
+def _print_record(record: Record) -> None:
+    config, data = record["config"], record["data"]
+    done = "already there" if record["already_there"] else "done"
+    print(f"{config['method']} on {config['stream']}, seed {config['seed']}: {done}")
+    terminal.out.print(terminal.matrix(record["accuracy"]))
+    bwt = "" if record["bwt"] is None else f"   BWT {record['bwt']:.2f}"
+    print(f"\nACC {record['acc']:.2f}{bwt}")
+    if data["cut_down"]:
+        have, official = data["images"], data["official_images"]
+        print(
+            f"cut-down data: {have['train']} of {official['train']} training and "
+            f"{have['test']} of {official['test']} test images; not comparable with the paper"
+        )
+    print(f"written to {record['path']}")

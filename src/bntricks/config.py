@@ -1,0 +1,118 @@
+"""Every knob of a run, typed and bounded, with the paper's values as defaults.
+
+A `Config` holds what a run's result depends on and nothing else: where the data lies, where
+results go and how progress is shown are no part of it. Its hash names the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bntricks.errors import UserError
+
+REVISION = 1
+"""Raised whenever the same configuration would train to other bits than before."""
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Config(BaseModel):
+    """What is trained, on what, and how."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    method: str = "er-bnt"
+    """The method, by its name in `bnt methods`."""
+    hyper: Annotated[dict[str, float], Parameter(parse=False)] = Field(default_factory=dict)
+    """The method's own hyper-parameters; on the command line each has a flag of its own name."""
+    stream: str = "seq-cifar10"
+    """The stream of tasks, by its name in `bnt streams`."""
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    """Decides initial weights, order, crops, and what the memory keeps and draws."""
+
+    epochs: Count = 50
+    """Passes over each task's training images."""
+    batch: Annotated[int, Field(ge=2)] = 32
+    """Images in a batch of the stream."""
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
+    """Learning rate of plain SGD."""
+    memory: Count | None = None
+    """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
+    memory_batch: Count = 32
+    """Images in a batch drawn from the memory."""
+    balance: Literal["count", "ratio"] = "count"
+    """How the balanced batch is made: `count` allows for new images already in the memory
+    batch, `ratio` does not."""
+    augment: Literal["standard", "none"] = "standard"
+    """Random crop and flip, or neither."""
+
+    width: Count = 64
+    """Channels of the network's first stage."""
+    blocks: Count = 2
+    """Residual blocks in a stage."""
+    stages: Annotated[int, Field(ge=1, le=6)] = 4
+    """Stages of the network; each but the first halves the image and doubles the width."""
+
+    image_size: Annotated[int, Field(ge=8, le=512)] | None = None
+    """Side to shrink images to (area mean) [default: their own; folder: 32]."""
+    images_per_class: Count | None = None
+    """Take the first so many training images of each class [default: all]."""
+    classes_per_task: Count | None = None
+    """Folder streams: classes in each task [default: 2]."""
+    tasks: Annotated[tuple[str, ...] | None, Parameter(negative=())] = None
+    """Folder streams: one list of class names a task, as 'cat,dog' or '["cat", "dog"]'."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    """Folder streams: share of each class's images kept for testing."""
+
+    device: Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:\d+)?)$")] = "cpu"
+    """Where to compute: cpu, cuda, cuda:N or mps."""
+    precision: Literal["float32", "bf16"] = "float32"
+    """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
+    threads: Count = 1
+    """CPU threads of this run. Other counts give other bits; many runs beat many threads."""
+
+    @property
+    def task_lists(self) -> list[list[str]] | None:
+        """`tasks` as lists of names."""
+        return None if self.tasks is None else [_names(text) for text in self.tasks]
+
+    def identity(self, fingerprint: str) -> str:
+        """The run's name: a hash of all of this and of the data's content."""
+        whole = {"revision": REVISION, "data": fingerprint, **self.model_dump()}
+        text = json.dumps(whole, sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def parse(values: dict[str, Any]) -> Config:
+    """A Config from plain values; every mistake is one line that says what is allowed."""
+    try:
+        return Config(**values)
+    except ValidationError as error:
+        raise UserError(explain(error)) from None
+
+
+def explain(error: ValidationError) -> str:
+    lines = []
+    for mistake in error.errors():
+        flag = (
+            "--" + str(mistake["loc"][0]).replace("_", "-") if mistake["loc"] else "configuration"
+        )
+        lines.append(f"{flag} {mistake['input']}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}")
+    return "\n".join(lines)
+
+
+def _names(text: str) -> list[str]:
+    if not text.lstrip().startswith("["):
+        return [name.strip() for name in text.split(",")]
+    try:
+        names = json.loads(text)
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"--tasks {text}: neither 'cat,dog' nor a JSON list of class names")
+    return names

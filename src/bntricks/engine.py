@@ -1,0 +1,140 @@
+"""The loop: train each task, then evaluate on all tasks seen so far."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from bntricks.config import Config
+from bntricks.learner import Learner
+from bntricks.methods import make
+from bntricks.nets import ResNet
+from bntricks.seeds import Generators, construction
+from bntricks.streams import Images, Stream, Task
+from bntricks.streams.augment import View
+from bntricks.watch import Sink, Watch
+
+Track = Literal["deferred", "every-step"]
+
+
+@dataclass
+class Outcome:
+    """A trained learner, and the accuracies measured on the way: R[i][j] on task j after task i,
+    over all classes (Class-IL) and among the task's own (Task-IL)."""
+
+    learner: Learner
+    accuracy: list[list[float | None]]
+    within: list[list[float | None]]
+    train_seconds: list[float] = field(default_factory=list)
+    evaluate_seconds: list[float] = field(default_factory=list)
+
+
+def train(
+    config: Config, stream: Stream, *, track: Track = "deferred", sink: Sink = lambda event: None
+) -> Outcome:
+    """From fresh weights through all tasks of the stream. Touches no disk."""
+    torch.set_num_threads(config.threads)
+    generators = Generators.of(config.seed)
+    learner = build(config, stream, generators)
+    tasks = len(stream)
+    outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
+    # Joint learns once, after the last task has come; the others learn task by task.
+    joint = learner.state.method.joint
+    lessons = {tasks - 1: together(stream)} if joint else dict(enumerate(stream))
+    steps = {i: config.epochs * batch_count(len(t.train), config.batch) for i, t in lessons.items()}
+    watch = Watch(sink, total=sum(steps.values()))
+
+    for index, lesson in lessons.items():
+        start = time.perf_counter()
+        learner.begin(lesson.classes, size=len(lesson.train))
+        images = lesson.train.x.to(learner.device)
+        until_read = steps[index]  # φ is next read when the task is over
+        for epoch in range(config.epochs):
+            for ids in batches(len(lesson.train), config.batch, generators.order):
+                loss = learner.observe(
+                    images[ids.to(learner.device)],
+                    lesson.train.y[ids],
+                    ids=ids,
+                    horizon=until_read if track == "deferred" else None,
+                )
+                until_read -= 1
+                watch.step(loss, task=index + 1, of=tasks, epoch=epoch + 1, epochs=config.epochs)
+            watch.tell("epoch")
+        learner.end()
+        outcome.train_seconds.append(time.perf_counter() - start)
+
+        start = time.perf_counter()
+        for j, task in enumerate(stream[: index + 1]):
+            outcome.accuracy[index][j], outcome.within[index][j] = evaluate(learner, task)
+        outcome.evaluate_seconds.append(time.perf_counter() - start)
+        sink({"event": "task", "task": index + 1, "accuracy": outcome.accuracy[index]})
+    return outcome
+
+
+def unmeasured(tasks: int) -> list[list[float | None]]:
+    return [[None] * tasks for _ in range(tasks)]
+
+
+def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
+    """Accuracy in percent on a task's test images: over all classes, and within the task."""
+    scores = learner.scores(task.test.x)
+    classes = torch.tensor(task.classes)
+    within = classes[scores[:, classes].argmax(1)]
+    hits = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
+    return 100 * hits[0], 100 * hits[1]
+
+
+def build(config: Config, stream: Stream, generators: Generators) -> Learner:
+    """A fresh network and all that goes with it, on its device."""
+    with construction(generators.init):
+        net = ResNet(
+            len(stream.class_names),
+            channels=stream.shape[0],
+            width=config.width,
+            blocks=config.blocks,
+            stages=config.stages,
+        )
+    augment = config.augment == "standard"
+    return Learner(
+        net.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        make(config.method, **config.hyper),
+        memory=config.memory or stream.memory,
+        memory_batch=config.memory_batch,
+        lr=config.lr,
+        seed=generators,
+        view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
+        rule=config.balance,
+        device=config.device,
+        precision=config.precision,
+    )
+
+
+def batches(count: int, size: int, order: Generator) -> Iterator[Tensor]:
+    """Shuffled indices in batches; a last one of a single image joins the batch before it,
+    because BatchNorm needs a variance."""
+    chosen = torch.randperm(count, generator=order)
+    last = batch_count(count, size) - 1
+    for index in range(last + 1):
+        yield chosen[index * size : (index + 1) * size if index < last else None]
+
+
+def batch_count(count: int, size: int) -> int:
+    return math.ceil((count - 1) / size) if count % size == 1 else math.ceil(count / size)
+
+
+def together(stream: Stream) -> Task:
+    """All tasks as one."""
+    return Task(
+        tuple(c for task in stream for c in task.classes),
+        train=Images(
+            torch.cat([task.train.x for task in stream]),
+            torch.cat([task.train.y for task in stream]),
+        ),
+        test=stream[-1].test,
+    )

@@ -1,0 +1,139 @@
+"""The memory M: a struct of tensors, and the policies that fill it.
+
+A memory keeps raw samples, in the dtype they come in. `filled` says how many slots hold one:
+slots beyond it are never read. Labels, ids and tasks live on the host, samples and logits on
+the device. Nothing here knows of recipes or engines; it works alone in a stranger's loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+from bntricks.batch import Batch
+
+
+class Memory:
+    """At most `capacity` samples, drawn from and written to with explicit generators."""
+
+    def __init__(
+        self, capacity: int, *, insertion: Generator, sampling: Generator, device: str = "cpu"
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"a memory of {capacity} samples keeps nothing: give at least 1")
+        self.capacity = capacity
+        self.device = torch.device(device)
+        self.insertion = insertion
+        self.sampling = sampling
+        self.filled = 0
+        self.offered = 0  # samples ever presented, every epoch anew
+        self.x: Tensor | None = None  # [capacity, ...]
+        self.logits: Tensor | None = None  # [capacity, C]
+        self.y = torch.zeros(capacity, dtype=torch.int64)
+        self.ids = torch.zeros(capacity, dtype=torch.int64)
+        self.tasks = torch.zeros(capacity, dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return self.filled
+
+    def add(self, batch: Batch, *, task: int = 0) -> None:
+        """Reservoir sampling: every sample ever offered is kept with equal probability.
+
+        The n-th sample (from 0) goes to slot n while there is room, and then to a slot r drawn
+        from {0..n}, if there is a slot r. Drawn for the whole batch at once; where two samples
+        of a batch fall on one slot the later stays, as if they had come one by one.
+        """
+        n = self.offered + np.arange(len(batch))
+        # Drawn for every sample, needed or not: equal seeds decide alike in every method.
+        share = torch.rand(len(batch), generator=self.insertion, dtype=torch.float64).numpy()
+        slots = np.where(n < self.capacity, n, (share * (n + 1)).astype(np.int64))
+        rows = np.flatnonzero(slots < self.capacity)
+        _, last = np.unique(slots[rows][::-1], return_index=True)
+        rows = rows[len(rows) - 1 - last]
+        self.put(slots[rows], batch, rows, task=task)
+        self.offered += len(batch)
+
+    def put(
+        self, slots: np.ndarray[Any, Any], batch: Batch, rows: np.ndarray[Any, Any], *, task: int
+    ) -> None:
+        """Write these rows of a batch into these slots, all different."""
+        if not len(slots):
+            return
+        to, of = torch.from_numpy(slots), torch.from_numpy(rows)
+        self.x = self._write(self.x, to, batch.x, of)
+        if batch.logits is not None:
+            self.logits = self._write(self.logits, to, batch.logits, of)
+        self.y[to] = batch.y[of].cpu()
+        if batch.ids is not None:
+            self.ids[to] = batch.ids[of]
+        self.tasks[to] = task
+        self.filled = max(self.filled, int(slots.max()) + 1)
+
+    def sample(self, n: int, *, before: int | None = None) -> Batch | None:
+        """Up to n samples, uniformly without replacement; of tasks before `before` if given.
+
+        None if there is nothing to draw from.
+        """
+        slots = torch.arange(self.filled)
+        if before is not None:
+            slots = torch.from_numpy(np.flatnonzero(self.tasks[: self.filled].numpy() < before))
+        if len(slots) == 0:
+            return None
+        return self.read(slots[torch.randperm(len(slots), generator=self.sampling)[:n]])
+
+    def read(self, slots: Tensor) -> Batch:
+        """The samples in these slots."""
+        assert self.x is not None
+        on_device = slots.to(self.device, non_blocking=True)
+        logits = None if self.logits is None else self.logits[on_device]
+        return Batch(self.x[on_device], self.y[slots], logits, ids=self.ids[slots])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the generators, which belong to whoever made them."""
+        return {name: getattr(self, name) for name in self._state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in self._state:
+            setattr(self, name, state[name])
+
+    _state = ("capacity", "filled", "offered", "x", "logits", "y", "ids", "tasks")
+
+    def _write(self, store: Tensor | None, to: Tensor, values: Tensor, of: Tensor) -> Tensor:
+        values = values.detach().to(self.device)
+        if store is None:
+            store = values.new_zeros(self.capacity, *values.shape[1:])
+        return store.index_copy_(0, to.to(self.device), values[of.to(self.device)])
+
+
+class Policy(Protocol):
+    """What is kept, and when."""
+
+    @property
+    def fills(self) -> Literal["step", "task end"]: ...
+    @property
+    def keeps_logits(self) -> bool: ...
+    def after_step(self, memory: Memory, batch: Batch, *, task: int) -> None: ...
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reservoir:
+    """Reservoir sampling over every sample of every epoch, after every step."""
+
+    keep: Literal["samples", "logits"] = "samples"
+
+    fills: Literal["step"] = "step"
+
+    @property
+    def keeps_logits(self) -> bool:
+        return self.keep == "logits"
+
+    def after_step(self, memory: Memory, batch: Batch, *, task: int) -> None:
+        memory.add(batch, task=task)
+
+    def __str__(self) -> str:
+        return "reservoir" + (" with logits" if self.keeps_logits else "")

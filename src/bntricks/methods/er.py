@@ -1,0 +1,55 @@
+"""Experience Replay, its BN Tricks form, and the variants that take it apart (Secs. 3.1, 4, 5.1,
+6.2)."""
+
+from bntricks.losses import ce
+from bntricks.memory import Reservoir
+from bntricks.methods import method
+from bntricks.recipe import BM, Bb, Bp, Bt, Copies, Method, balanced
+
+
+@method("er", title="ER")
+def er() -> Method:
+    """Current and memory batch in one forward."""
+    return Method(updates=[ce(Bt | BM)], memory=Reservoir())
+
+
+@method("er-bnt", title="ER-BNT")
+def er_bnt() -> Method:
+    """Algorithm 1: φ from the balanced batch, θ from both batches in separate forwards."""
+    return Method(ema=Bb, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
+
+
+@method("er-balance-batch", title="ER-Balance-Batch")
+def er_balance_batch() -> Method:
+    """Pilot: ER with t-1 copies of the memory batch, at ER's weight in the loss."""
+    return Method(updates=[ce(Bt | Copies(BM))], memory=Reservoir())
+
+
+@method("er-cur+buf", title="ER-Cur+Buf")
+def er_cur_buf() -> Method:
+    """Pilot: separate forwards, both move φ."""
+    return Method(updates=[ce(Bt) + ce(BM)], memory=Reservoir())
+
+
+@method("er-cur+prev", title="ER-Cur+Prev")
+def er_cur_prev() -> Method:
+    """Pilot: separate forwards, and no new samples in the memory batch."""
+    return Method(updates=[ce(Bt) + ce(Bp)], memory=Reservoir())
+
+
+@method("er-balance-joint-train", title="ER-Balance-Joint-Train")
+def er_balance_joint_train() -> Method:
+    """Ablation: ER's joint forward and a memory forward, φ from the balanced batch."""
+    return Method(ema=Bb, updates=[ce(Bt | BM) + ce(BM)], memory=Reservoir())
+
+
+@method("er-bnt-no-simulator", title="ER-BNT-No-Simulator")
+def er_bnt_no_simulator() -> Method:
+    """Ablation: ER-BNT without new samples in the memory batch."""
+    return Method(ema=balanced(Bt, Bp), updates=[ce(Bt) + ce(Bp)], memory=Reservoir())
+
+
+@method("er-bnt-imbalance-tracker", title="ER-BNT-Imbalance-Tracker")
+def er_bnt_imbalance_tracker() -> Method:
+    """Ablation: ER-BNT with φ moved by every forward; the same recipe as ER-Cur+Buf."""
+    return er_cur_buf()

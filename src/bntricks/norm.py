@@ -1,0 +1,168 @@
+"""BatchNorm and nothing else: who moves the running statistics φ, and what φ should be.
+
+Everything here works on any `torch.nn.Module` that holds BatchNorm layers of any kind (1d, 2d,
+3d, Sync) and puts back the flags it found, also when the body raises. Together with the step
+interpreter this is the only place that touches `training` or tracking flags.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+Statistics = dict[str, "Moments"]
+"""Moments of every BatchNorm layer, by the layer's name in the network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean and unbiased variance of a layer's input, per channel, and over how many values."""
+
+    mean: Tensor
+    var: Tensor
+    count: int
+
+    def merge(self, other: Moments) -> Moments:
+        """The moments of both sets together (parallel variance), exact up to rounding."""
+        n, m = self.count, other.count
+        delta = other.mean - self.mean
+        squares = self.var * (n - 1) + other.var * (m - 1) + delta**2 * (n * m / (n + m))
+        return Moments(self.mean + delta * (m / (n + m)), squares / max(n + m - 1, 1), n + m)
+
+
+def layers(net: nn.Module) -> dict[str, _BatchNorm]:
+    """The BatchNorm layers that keep running statistics, by name."""
+    return {
+        name: module
+        for name, module in net.named_modules()
+        if isinstance(module, _BatchNorm) and module.running_mean is not None
+    }
+
+
+@contextmanager
+def frozen_ema(net: nn.Module) -> Iterator[None]:
+    """Batch statistics normalise, φ stays: running mean, running variance and batch counter.
+
+    This is Algorithm 1, line 5. It is not evaluation mode: gradients flow through the batch
+    statistics. A layer already in evaluation mode goes on using its φ.
+    """
+    found = [(layer, layer.track_running_stats) for layer in layers(net).values()]
+    try:
+        for layer, _ in found:
+            layer.track_running_stats = False
+        yield
+    finally:
+        for layer, tracking in found:
+            layer.track_running_stats = tracking
+
+
+@contextmanager
+def mode(net: nn.Module, *, training: bool) -> Iterator[None]:
+    """The network in training or evaluation mode; every module's own flag comes back after."""
+    found = [(module, module.training) for module in net.modules()]
+    try:
+        net.train(training)
+        yield
+    finally:
+        for module, flag in found:
+            module.training = flag
+
+
+@torch.no_grad()
+def update_ema(net: nn.Module, x: Tensor) -> None:
+    """φ ← update_EMA(φ, B): one forward in training mode, kept for its statistics alone.
+
+    It runs under a forked global generator, so that dropout draws elsewhere stay what they are.
+    """
+    if not net.training:
+        raise ValueError("update_ema needs the network in training mode: call net.train() first")
+    with torch.random.fork_rng(_devices(x)):
+        net(x)
+
+
+def skip_ema(net: nn.Module) -> None:
+    """Count a tracking pass that was left out because no read of φ would have felt it."""
+    for layer in layers(net).values():
+        if layer.num_batches_tracked is not None:
+            layer.num_batches_tracked.add_(1)
+
+
+def ema_reach(net: nn.Module) -> int | None:
+    """K: a batch tracked more than K steps before φ is read leaves no trace in float32.
+
+    A step's weight fades as (1-m)^k; K is where it falls below 2^-60, for the slowest layer.
+    None if some layer averages over all batches (`momentum=None`) and so never forgets.
+    """
+    momenta = [layer.momentum for layer in layers(net).values()]
+    if any(m is None for m in momenta):
+        return None
+    reach = [math.ceil(60 * math.log(2) / -math.log1p(-m)) for m in momenta if m and 0 < m < 1]
+    return max(reach, default=1)
+
+
+@torch.no_grad()
+def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
+    """Exact mean and variance of every BatchNorm input over all batches, φ untouched.
+
+    Each batch is normalised by its own statistics on its way, as in training, so batches should
+    be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
+    """
+    found: Statistics = {}
+
+    def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        x = inputs[0].transpose(0, 1).flatten(1).double()  # [channels, values]
+        spread = x.var(1, correction=0) * (x.shape[1] / max(x.shape[1] - 1, 1))
+        seen = Moments(x.mean(1), spread, x.shape[1])
+        found[name] = found[name].merge(seen) if name in found else seen
+
+    handles = [
+        layer.register_forward_pre_hook(partial(record, name))
+        for name, layer in layers(net).items()
+    ]
+    try:
+        with mode(net, training=True), frozen_ema(net):
+            for x in batches:
+                net(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+@contextmanager
+def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
+    """The same weights with other statistics (paper, Figure 1 b/c); φ comes back after."""
+    found = {
+        name: (layer.running_mean.clone(), layer.running_var.clone())  # type: ignore[union-attr]
+        for name, layer in layers(net).items()
+    }
+    try:
+        _set(net, {name: (m.mean, m.var) for name, m in statistics.items()})
+        yield
+    finally:
+        _set(net, found)
+
+
+def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Set φ to the population moments of these batches; give balanced data."""
+    _set(net, {name: (m.mean, m.var) for name, m in moments(net, batches).items()})
+
+
+@torch.no_grad()
+def _set(net: nn.Module, values: dict[str, tuple[Tensor, Tensor]]) -> None:
+    for name, layer in layers(net).items():
+        if name in values:
+            mean, var = values[name]
+            layer.running_mean.copy_(mean)  # type: ignore[union-attr]
+            layer.running_var.copy_(var)  # type: ignore[union-attr]
+
+
+def _devices(x: Tensor) -> list[int]:
+    return [x.device.index or 0] if x.device.type == "cuda" else []

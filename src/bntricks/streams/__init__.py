@@ -1,0 +1,22 @@
+"""Streams: data as a sequence of tasks. `open_stream` opens one by its name, `from_arrays` makes
+one of images in memory, and STREAMS says what there is.
+"""
+
+from bntricks.streams.arrays import from_arrays
+from bntricks.streams.augment import View
+from bntricks.streams.opening import open_stream
+from bntricks.streams.progress import Report
+from bntricks.streams.registry import STREAMS, Known
+from bntricks.streams.stream import Images, Stream, Task
+
+__all__ = [
+    "STREAMS",
+    "Images",
+    "Known",
+    "Report",
+    "Stream",
+    "Task",
+    "View",
+    "from_arrays",
+    "open_stream",
+]

@@ -1,0 +1,100 @@
+"""From the bytes of an image file to pixels. Files are a stranger's: formats are limited to plain
+raster images, sizes are checked before pixels are made, and every failure is an Unreadable.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+BLOCK_BYTES = 16 << 20
+
+Pixels = NDArray[np.uint8]
+T = TypeVar("T")
+
+
+class Unreadable(Exception):
+    """Why an image cannot be used, for a message that names its file."""
+
+
+def exact_rgb(raw: bytes, size: int) -> Pixels:
+    """A JPEG that must be size × size already, as [3, size, size]; grey becomes RGB."""
+
+    def convert(image: Image.Image) -> Image.Image:
+        if image.size != (size, size):
+            raise Unreadable(f"it is {image.width}×{image.height} pixels, not {size}×{size}")
+        return image.convert("RGB")
+
+    return _decode(raw, ("JPEG",), convert)
+
+
+def square_rgb(raw: bytes, size: int) -> Pixels:
+    """Any image, upright, its centre square resized to size × size, as [3, size, size]."""
+
+    def convert(image: Image.Image) -> Image.Image:
+        upright = ImageOps.exif_transpose(image)
+        side = min(upright.size)
+        left, top = (upright.width - side) // 2, (upright.height - side) // 2
+        square = _rgb(upright.crop((left, top, left + side, top + side)))
+        how = Image.Resampling.BOX if side > size else Image.Resampling.BILINEAR
+        return square if side == size else square.resize((size, size), how)
+
+    return _decode(raw, FORMATS, convert)
+
+
+def in_blocks(items: Sequence[T], decode: Callable[[T], Pixels]) -> Iterator[Pixels]:
+    """Decode in threads (Pillow lets go of the interpreter), in order, a bounded block a time."""
+    at_once = 1
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        start = 0
+        while start < len(items):
+            # A filter is global to all threads, so it is set around them, not in them.
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                block = np.stack(list(pool.map(decode, items[start : start + at_once])))
+            yield block
+            start += len(block)
+            at_once = max(1, min(256, BLOCK_BYTES // block[0].nbytes))
+
+
+def _decode(
+    raw: bytes, formats: Sequence[str], convert: Callable[[Image.Image], Image.Image]
+) -> Pixels:
+    try:
+        with Image.open(io.BytesIO(raw), formats=list(formats)) as image:
+            pixels = np.asarray(convert(image))  # [H, W, 3]
+    except Unreadable:
+        raise
+    except UnidentifiedImageError:
+        raise Unreadable(f"it is none of {', '.join(formats)}") from None
+    except Exception as error:  # a hostile or broken file makes Pillow raise nearly anything
+        raise Unreadable(str(error) or type(error).__name__) from error
+    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise Unreadable("its pixels are floats, whose range is not known; save it with 8 bits")
+    if image.mode.startswith("I"):
+        return _from_16_bit(image)
+    if image.has_transparency_data:
+        black = Image.new("RGBA", image.size, (0, 0, 0, 255))
+        black.alpha_composite(image.convert("RGBA"))
+        return black.convert("RGB")
+    return image.convert("RGB")
+
+
+def _from_16_bit(image: Image.Image) -> Image.Image:
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 65535:
+        raise Unreadable("its pixels have more than 16 bits; save it with 8 or 16 bits")
+    return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")

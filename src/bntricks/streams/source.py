@@ -1,0 +1,151 @@
+"""Where the bytes of a data set come from: a folder, or an official archive, given or downloaded.
+Members are read by their known names, with a limit on their size, and nothing is ever unpacked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from bntricks.errors import UserError
+from bntricks.streams.download import ARCHIVES, fetch
+from bntricks.streams.progress import Report
+
+
+def shown(name: str | Path) -> str:
+    """A file name as text for one line of a message: what does not print is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+
+
+class Folder:
+    """A folder whose files are read by names relative to it, written with slashes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self, under: str) -> list[str]:
+        """All files in a folder inside this one, sorted; hidden ones are left out."""
+        found: list[str] = []
+        for where, folders, files in os.walk(self.path / under):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            inside = Path(where).relative_to(self.path).as_posix()
+            found.extend(f"{inside}/{name}" for name in files if not name.startswith("."))
+        return sorted(found)
+
+    def read(self, name: str, limit: int) -> bytes:
+        path = self.path / name
+        try:
+            size = path.stat().st_size
+            if size > limit:
+                raise too_large(f"{name} in {shown(self.path)}", size, limit)
+            return path.read_bytes()
+        except OSError as error:
+            raise UserError(
+                f"cannot read {shown(name)} in {shown(self.path)}: {error.strerror or error}"
+            ) from error
+
+    def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
+        missing = [name for name in names if not (self.path / name).is_file()]
+        if missing:
+            raise UserError(f"{shown(self.path)} lacks {', '.join(missing)}: fetch it again, whole")
+        return {name: self.read(name, limit) for name in names}
+
+    def digest(self, names: Sequence[str], report: Report) -> str:
+        """A hash of these files' names and contents."""
+        digest = hashlib.sha256()
+        for done, name in enumerate(names):
+            if done % 256 == 0:
+                report(f"reading {shown(self.path.name)}", done, len(names))
+            try:
+                with (self.path / name).open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").digest()
+            except FileNotFoundError:
+                content = b""  # whoever reads the file will say what is missing
+            except OSError as error:
+                raise UserError(
+                    f"cannot read {shown(name)} in {shown(self.path)}: {error.strerror or error}"
+                ) from error
+            digest.update(os.fsencode(name) + b"\0" + content)
+        report(f"reading {shown(self.path.name)}", len(names), len(names))
+        return digest.hexdigest()
+
+
+class Archive(Protocol):
+    """A single file that holds a data set."""
+
+    path: Path
+
+    def digest(self, names: Sequence[str], report: Report) -> str: ...
+
+
+A = TypeVar("A", bound=Archive)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout(Generic[A]):
+    """The names an official data set goes by, and the kind of its archive."""
+
+    folder: str
+    """Of the unpacked files; inside the archive, the same folder is on top."""
+    archive: str
+    probe: str
+    """A file by which the unpacked folder itself is known."""
+    open_archive: Callable[[Path, str], A]
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[A]):
+    """A hash of the content, known before the content has to be here, and how to get at it."""
+
+    digest: str
+    open: Callable[[], Folder | A]
+
+
+def find(
+    data: Path | None,
+    layout: Layout[A],
+    members: Callable[[Folder], Sequence[str]],
+    report: Report,
+) -> Found[A]:
+    """The data set in `data`, or else the official archive, which is downloaded when opened."""
+    if data is None:
+        return Found(
+            ARCHIVES[layout.archive].md5,
+            lambda: layout.open_archive(fetch(layout.archive, report), layout.folder),
+        )
+    source = locate(data, layout)
+    names = members(source) if isinstance(source, Folder) else ()
+    return Found(source.digest(names, report), lambda: source)
+
+
+def locate(data: Path, layout: Layout[A]) -> Folder | A:
+    """The folder or archive of this layout that `data` is, or holds."""
+    if data.is_file() and data.name.endswith(Path(layout.archive).suffix):
+        return layout.open_archive(data, layout.folder)
+    if not data.is_dir():
+        what = "is not a folder" if data.exists() else "does not exist"
+        raise UserError(
+            f"the data folder {shown(data)} {what}: pass --data DIR with a folder that holds "
+            f"{layout.folder}/ or {layout.archive}, or leave it out to download"
+        )
+    if (data / layout.folder).is_dir():
+        return Folder(data / layout.folder)
+    if (data / layout.probe).is_file():
+        return Folder(data)
+    if (data / layout.archive).is_file():
+        return layout.open_archive(data / layout.archive, layout.folder)
+    raise UserError(
+        f"{shown(data)} holds neither {layout.folder}/ nor {layout.archive}: "
+        "pass --data DIR with a folder that does, or leave it out to download"
+    )
+
+
+def too_large(what: str, size: int, limit: int) -> UserError:
+    return UserError(
+        f"{shown(what)} is {size:,} bytes, and no such file has more than {limit:,}: "
+        "this is not the official data; fetch it again"
+    )
