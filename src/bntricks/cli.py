@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
 from cyclopts import ValidationError as Rejected
+from cyclopts.validators import Number
 from pydantic import ValidationError
 
 from bntricks import terminal
@@ -29,6 +30,64 @@ app = App(
 
 Json = Annotated[bool, Parameter(negative=())]
 Switch = Annotated[bool, Parameter(negative=())]
+
+
+@app.command
+def demo(
+    *,
+    quick: Switch = False,
+    seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
+    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    out: Path = Path("runs"),
+    json: Json = False,
+) -> None:
+    """Compare SGD, ER, ER-Cur+Buf, ER-BNT and Joint on embedded digits; nothing is downloaded.
+
+    Takes a few minutes on two cores. Runs that are already there are not trained again, so an
+    interrupted demo goes on where it was.
+
+    Parameters
+    ----------
+    quick
+        Train only so long that everything has run once: too short to show the effect.
+    seeds
+        Repetitions of each method; the table shows their mean and standard deviation.
+    workers
+        Runs at the same time [default: one a core].
+    out
+        Where runs are written, each in a folder of its own.
+    json
+        Print the table as one JSON object.
+    """
+    from bntricks.demo import plan, summary
+    from bntricks.sweep import Failure, sweep
+
+    configs = plan(seeds=seeds, quick=quick)
+    names = [f"{config.method} seed {config.seed}" for config in configs]
+    with terminal.sweep_progress(names) as sink:
+        results = sweep(configs, out=out, workers=workers, sink=sink)
+    failures = [result for result in results if isinstance(result, Failure)]
+    rows = summary(result for result in results if not isinstance(result, Failure))
+    note = "too short to show the effect; run without --quick" if quick else None
+    if json:
+        _print_json({"rows": rows, "note": note, "path": str(out)})
+    else:
+        cells = [
+            [
+                row["method"],
+                _spread(row["acc"]),
+                _spread(row["bwt"]),
+                f"{row['forwards_per_step']:.2f}",
+            ]
+            for row in rows
+        ]
+        title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
+        terminal.out.print(terminal.table(title, ["method", "ACC", "BWT", "forwards/step"], cells))
+        print(*([f"({note})"] if note else []), f"results in {out}/", sep="\n")
+    if failures:
+        raise RunError(
+            "\n".join(f"{f.config.method} seed {f.config.seed}: {f.reason}" for f in failures)
+        )
 
 
 @app.command
@@ -186,6 +245,12 @@ def _refuse_misspelt(hyper: dict[str, float]) -> None:
         close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
         if close:
             raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _spread(value: dict[str, float | None] | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value['mean']:.1f}" + ("" if value["sd"] is None else f" ± {value['sd']:.1f}")
 
 
 def _print_json(value: Any) -> None:

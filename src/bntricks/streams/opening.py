@@ -54,7 +54,7 @@ def open_stream(
         classes_per_task=classes_per_task,
         tasks=None if tasks is None else tuple(tuple(task) for task in tasks),
         held_out=held_out,
-        report=report or silent,
+        report=silent if report is None else report,
     )
     return OPENERS[name](known, options)
 

@@ -80,7 +80,7 @@ def first_task_moments(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
     for channel in tasks[0].train.x.unbind(1):
-        share = torch.bincount(channel.flatten(), minlength=256) / channel.numel()
+        share = torch.bincount(channel.flatten(), minlength=256).double() / channel.numel()
         centre = (share * values).sum()
         spread = (share * (values - centre) ** 2).sum().sqrt()
         mean.append(round(centre.item(), 6))

@@ -1,0 +1,108 @@
+"""Many runs on one machine: processes side by side, one thread each, results as they come.
+
+Workers add processes, never threads, so a run's bits do not depend on how many run beside it. A
+run that fails does not take the others with it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import signal
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bntricks.config import Config
+from bntricks.errors import HeldError, RunError, UserError
+from bntricks.record import Record
+from bntricks.watch import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that did not finish, and why."""
+
+    config: Config
+    reason: str
+
+
+def sweep(
+    configs: Sequence[Config],
+    *,
+    data: Path | str | None = None,
+    out: Path | str = "runs",
+    workers: int | None = None,
+    force: bool = False,
+    sink: Sink = lambda event: None,
+) -> list[Record | Failure]:
+    """The records of these runs, in order. The sink hears every run's events with its index."""
+    count = min(workers or available_cores(), len(configs))
+    spawn = multiprocessing.get_context("spawn")
+    with (
+        spawn.Manager() as manager,
+        ProcessPoolExecutor(count, mp_context=spawn, initializer=_leave_interrupts) as pool,
+    ):
+        events: queue.Queue[dict[str, Any]] = manager.Queue()
+        futures = [
+            pool.submit(_run, index, config, data, out, force, events)
+            for index, config in enumerate(configs)
+        ]
+        try:
+            while not all(future.done() for future in futures):
+                _pass_on(events, sink, wait=0.2)
+            _pass_on(events, sink, wait=0)
+        except BaseException:
+            for process in list(pool._processes.values()):
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [_outcome(f, config) for f, config in zip(futures, configs, strict=True)]
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _run(
+    index: int,
+    config: Config,
+    data: Path | str | None,
+    out: Path | str,
+    force: bool,
+    events: queue.Queue[dict[str, Any]],
+) -> Record:
+    from bntricks.runs import run  # torch is imported in the workers, not in the parent
+
+    record = run(
+        config, data=data, out=out, force=force, sink=lambda e: events.put({"run": index, **e})
+    )
+    events.put({"run": index, "event": "finished", "record": record})
+    return record
+
+
+def _outcome(future: Future[Record], config: Config) -> Record | Failure:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, UserError | RunError | HeldError):
+        return Failure(config, str(error))
+    return Failure(config, f"{type(error).__name__}: {error}")
+
+
+def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) -> None:
+    try:
+        sink(events.get(timeout=wait) if wait else events.get_nowait())
+        while True:
+            sink(events.get_nowait())
+    except queue.Empty:
+        return
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches the whole group; the parent alone answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,171 @@
+"""The laws of φ: which pass moves it, what may be left out, and who never touches it."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from twin import batches, network
+
+from bntricks import engine
+from bntricks.batch import Batch
+from bntricks.config import Config
+from bntricks.learner import Learner
+from bntricks.methods import entries, make
+from bntricks.nets import ResNet
+from bntricks.norm import ema_reach, update_ema
+from bntricks.step import Draws
+from bntricks.streams import open_stream
+
+RECIPES = list(entries())
+BALANCING = [name for name in RECIPES if make(name).ema is not None]
+
+
+def learner(name, net=None, **more):
+    return Learner(net or network(), make(name), memory=12, memory_batch=6, lr=0.1, **more)
+
+
+def after(name, steps):
+    """A learner three tasks long, stopped after this many steps, and the batch that comes next."""
+    who = learner(name)
+    for task in (1, 2, 3):
+        who.begin([2 * task - 2, 2 * task - 1], size=21)
+        for x, y in batches(task):
+            if steps == 0:
+                return who, x, y
+            who.observe(x, y)
+            steps -= 1
+        who.end()
+    raise AssertionError("no such step")
+
+
+def statistics(net):
+    return {name: value.clone() for name, value in net.named_buffers()}
+
+
+def whole(net):
+    return {name: value.clone() for name, value in net.state_dict().items()}
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4, 8])
+@pytest.mark.parametrize("name", BALANCING)
+def test_phi_moves_once_a_step_by_the_ema_batch_alone(name, steps):
+    witness, x, y = after(name, steps)
+    drawn = Draws(witness.state, Batch(x, y)).batch(witness.state.method.ema)
+    update_ema(witness.net, drawn.x)
+
+    who, x, y = after(name, steps)
+    who.observe(x, y)
+    assert_equal(statistics(who.net), statistics(witness.net))
+
+
+@pytest.mark.parametrize("name", [n for n in RECIPES if make(n).ema is None])
+def test_without_an_ema_batch_every_forward_moves_phi(name):
+    who, x, y = after(name, 4)
+    before, forwards = statistics(who.net)["1.num_batches_tracked"], who.cost.forwards
+    who.observe(x, y)
+    moved = statistics(who.net)["1.num_batches_tracked"] - before
+    assert moved == who.cost.forwards - forwards == len(make(name).sources)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_cost_printed_from_the_recipe_is_what_a_step_takes(name):
+    who, x, y = after(name, 4)
+    before = copy.copy(who.cost)
+    who.observe(x, y)
+    columns = make(name).columns()
+    passes = who.cost.forwards - before.forwards
+    tracking = who.cost.tracking_forwards - before.tracking_forwards
+    assert passes == columns["forwards"]
+    # Where the memory batch is balanced by itself, its own pass does the tracking.
+    assert tracking in (columns["tracking_forwards"], 0)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_predictions_leave_every_tensor_and_generator_alone(name):
+    who, x, _ = after(name, 5)
+    before, modes = whole(who.net), [m.training for m in who.net.modules()]
+    generators = who.state.replay_augmentation.get_state(), torch.get_rng_state()
+    who.predict(x)
+    assert_equal(before, whole(who.net))
+    assert modes == [m.training for m in who.net.modules()]
+    assert torch.equal(generators[0], who.state.replay_augmentation.get_state())
+    assert torch.equal(generators[1], torch.get_rng_state())
+
+
+def test_predictions_put_the_mode_back_when_the_network_raises():
+    who, x, _ = after("er", 5)
+    with pytest.raises(RuntimeError):
+        who.predict(x[:, :-1])
+    assert who.net.training
+
+
+def fast_forgetting(*args, **kwargs):
+    """A network whose φ forgets in K = 19 steps, so that a short test has much to leave out."""
+    net = ResNet(*args, **kwargs)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = 0.9
+    return net
+
+
+@pytest.mark.parametrize("name", BALANCING)
+def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
+    monkeypatch.setattr(engine, "ResNet", fast_forgetting)
+    stream = open_stream("seq-digits", images_per_class=40)[:3]
+    config = Config(
+        method=name, stream="seq-digits", epochs=20, width=2, blocks=1, stages=2, memory=30
+    )
+    deferred = engine.train(config, stream)
+    every = engine.train(config, stream, track="every-step")
+
+    steps = every.learner.cost.steps
+    assert ema_reach(every.learner.net) == 19
+    assert steps >= 3 * 3 * 19
+    assert every.learner.cost.tracking_skipped == 0
+    assert deferred.learner.cost.tracking_skipped >= steps / 3
+    assert_equal(whole(deferred.learner.net), whole(every.learner.net))
+    assert deferred.accuracy == every.accuracy
+    first, second = deferred.learner.memory.state_dict(), every.learner.memory.state_dict()
+    assert torch.equal(first.pop("x"), second.pop("x"))
+    assert all(torch.equal(torch.as_tensor(first[k]), torch.as_tensor(second[k])) for k in ("y", "ids"))
+
+
+def test_deferred_tracking_is_exact_at_the_usual_momentum_and_with_dropout():
+    def train(deferred):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 6))
+        who, steps = learner("er-bnt", net), 3 * ema_reach(net)
+        for task in (1, 2):
+            who.begin([2 * task - 2, 2 * task - 1])
+            for left, (x, y) in zip(range(steps, 0, -1), batches(task, steps), strict=True):
+                who.observe(x, y, horizon=left if deferred else None)
+        return who
+
+    deferred, every = train(True), train(False)
+    assert deferred.cost.tracking_skipped > deferred.cost.steps / 2
+    assert_equal(whole(deferred.net), whole(every.net))
+
+
+def test_reading_stale_statistics_is_refused():
+    who, x, y = after("er-bnt", 4)
+    who.observe(x, y, horizon=1000)
+    with pytest.raises(RuntimeError, match="horizon"):
+        who.predict(x)
+
+
+def test_an_average_that_never_forgets_is_never_deferred():
+    net = network()
+    net[1].momentum = None
+    who = learner("er-bnt", net)
+    for task in (1, 2):
+        who.begin([2 * task - 2, 2 * task - 1])
+        for x, y in batches(task):
+            who.observe(x, y, horizon=10**6)
+    assert who.cost.tracking_skipped == 0

@@ -1,0 +1,66 @@
+import json
+from dataclasses import asdict
+
+import pytest
+
+from bntricks.errors import UserError
+from bntricks.streams import STREAMS, open_stream
+
+
+def fails(name, *parts, **options):
+    with pytest.raises(UserError) as caught:
+        open_stream(name, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+
+
+def test_the_paper_s_streams_are_all_there():
+    about = {k.name: (k.tasks, k.image_size, k.memory, k.official) for k in STREAMS.values()}
+    assert about == {
+        "seq-digits": ("5 × 2", 8, 100, None),
+        "seq-cifar10": ("5 × 2", 32, 500, (50_000, 10_000)),
+        "seq-cifar100": ("10 × 10", 32, 1000, (50_000, 10_000)),
+        "seq-cifar100-20": ("20 × 5", 32, 1000, (50_000, 10_000)),
+        "seq-tiny-imagenet": ("10 × 20", 64, 2000, (100_000, 10_000)),
+        "seq-tiny-imagenet-20": ("20 × 10", 64, 2000, (100_000, 10_000)),
+        "folder": ("2 classes a task, or as listed", 32, 500, None),
+    }
+    assert {k.name for k in STREAMS.values() if k.data == "given"} == {"folder"}
+    assert {k.name for k in STREAMS.values() if k.data == "embedded"} == {"seq-digits"}
+
+
+def test_what_is_known_of_a_stream_can_be_written_as_json():
+    for name, known in STREAMS.items():
+        assert json.loads(json.dumps(asdict(known)))["name"] == name
+
+
+def test_an_unknown_stream_gets_a_suggestion_and_the_list():
+    fails("seq-cifar-10", "'seq-cifar-10'", "Did you mean 'seq-cifar10'?", "folder")
+    fails("Seq-Tiny-ImageNet", "Did you mean 'seq-tiny-imagenet'?")
+
+
+def test_a_name_like_no_other_gets_only_the_list():
+    fails("zzz", "'zzz'. Choose one of: ", "seq-digits")
+
+
+@pytest.mark.parametrize("size", [7, 0, -3, 513])
+def test_an_image_size_out_of_range_is_refused(size):
+    fails("seq-digits", f"image_size is {size}", "8 to 512", image_size=size)
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_at_least_one_image_a_class_is_needed(count):
+    fails("seq-digits", f"images_per_class is {count}", "at least 1", images_per_class=count)
+
+
+@pytest.mark.parametrize(
+    "option", [{"classes_per_task": 2}, {"tasks": [["0", "1"]]}, {"held_out": 0.3}]
+)
+def test_a_fixed_split_cannot_be_changed(option):
+    fails("seq-digits", "fixed split (5 × 2)", *option, **option)
+
+
+def test_the_default_share_is_no_wish_for_another_split():
+    assert len(open_stream("seq-digits", held_out=0.2)) == 5
