@@ -11,7 +11,7 @@ import json
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bntricks.errors import UserError
 
@@ -76,15 +76,29 @@ class Config(BaseModel):
     threads: Count = 1
     """CPU threads of this run. Other counts give other bits; many runs beat many threads."""
 
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _as_text(cls, tasks: Any) -> Any:
+        """The command line decodes JSON lists by itself; here a task is always text."""
+        if not isinstance(tasks, list | tuple):
+            return tasks
+        return tuple(t if isinstance(t, str) else json.dumps(t, ensure_ascii=False) for t in tasks)
+
     @property
     def task_lists(self) -> list[list[str]] | None:
         """`tasks` as lists of names."""
         return None if self.tasks is None else [_names(text) for text in self.tasks]
 
     def identity(self, fingerprint: str) -> str:
-        """The run's name: a hash of all of this and of the data's content."""
-        whole = {"revision": REVISION, "data": fingerprint, **self.model_dump()}
-        text = json.dumps(whole, sort_keys=True, ensure_ascii=True)
+        """The run's name: a hash of all of this and of the data's content.
+
+        Values at their default are left out, so that a knob added later, which by default changes
+        nothing, does not rename old runs. A default that changes must raise REVISION.
+        """
+        chosen = self.model_dump(mode="json", exclude_defaults=True)
+        named = {"method": self.method, "stream": self.stream, "seed": self.seed}
+        whole = {"revision": REVISION, "data": fingerprint, **chosen, **named}
+        text = json.dumps(whole, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -41,10 +41,10 @@ def run(
     """The record of this run: from disk if it is there, else trained and written."""
     stream, config = prepare(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
-    if not force and (found := records.load(folder)) is not None:
-        return {**found, "path": str(folder), "already_there": True}
-    fresh = not folder.exists()
     try:
+        if not force and (found := records.load(folder)) is not None:
+            return {**found, "path": str(folder), "already_there": True}
+        fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder / "lock"), (folder / "log.jsonl").open("w", encoding="utf-8") as log:
 

@@ -36,7 +36,9 @@ def sequential(capacity, sizes, seed):
     return [slots[i] for i in range(len(slots))]
 
 
-@given(st.integers(1, 30), st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 99))
+@given(
+    st.integers(1, 30), st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 99)
+)
 def test_a_batch_at_once_decides_as_one_by_one(capacity, sizes, seed):
     store, n = memory(capacity, seed), 0
     for size in sizes:

@@ -134,7 +134,9 @@ def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
     assert deferred.accuracy == every.accuracy
     first, second = deferred.learner.memory.state_dict(), every.learner.memory.state_dict()
     assert torch.equal(first.pop("x"), second.pop("x"))
-    assert all(torch.equal(torch.as_tensor(first[k]), torch.as_tensor(second[k])) for k in ("y", "ids"))
+    assert all(
+        torch.equal(torch.as_tensor(first[k]), torch.as_tensor(second[k])) for k in ("y", "ids")
+    )
 
 
 def test_deferred_tracking_is_exact_at_the_usual_momentum_and_with_dropout():

@@ -86,7 +86,9 @@ TWINS = {
 @pytest.mark.parametrize("name", TWINS)
 def test_the_recipe_equals_its_twin_over_three_tasks_of_three_steps(name):
     net, generators = network(), Generators.of(3)
-    twin = Twin(net, generators.memory_insertion.clone_state(), generators.memory_sampling.clone_state())
+    twin = Twin(
+        net, generators.memory_insertion.clone_state(), generators.memory_sampling.clone_state()
+    )
     learner = Learner(
         net, make(name), memory=CAPACITY, memory_batch=MEMORY_BATCH, lr=LR, seed=generators
     )

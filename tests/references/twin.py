@@ -45,9 +45,9 @@ class Twin:
                 phi[f"{norm}.running_mean"] = (
                     0.9 * phi[f"{norm}.running_mean"] + 0.1 * mean.detach()
                 )
-                phi[f"{norm}.running_var"] = (
-                    0.9 * phi[f"{norm}.running_var"] + 0.1 * var.detach() * n / (n - 1)
-                )
+                phi[f"{norm}.running_var"] = 0.9 * phi[
+                    f"{norm}.running_var"
+                ] + 0.1 * var.detach() * n / (n - 1)
                 phi[f"{norm}.num_batches_tracked"] = phi[f"{norm}.num_batches_tracked"] + 1
             x = theta[f"{norm}.weight"] * (x - mean) / (var + 1e-5).sqrt() + theta[f"{norm}.bias"]
             x = x.clamp(min=0)

@@ -65,12 +65,13 @@ def test_writing_into_an_image_does_not_reach_the_cache(data):
     "damage",
     [
         lambda e: (e / "train.u8").write_bytes((e / "train.u8").read_bytes()[:-1]),
+        lambda e: (e / "test.u8").write_bytes((e / "test.u8").read_bytes() + b"!"),
         lambda e: (e / "test.u8").write_bytes(b""),
         lambda e: (e / "test.u8").unlink(),
         lambda e: (e / "meta.json").write_text('{"shape": [3, 32'),
         lambda e: (e / "meta.json").write_text("[]"),
         lambda e: (e / "meta.json").write_text(
-            json.dumps(json.loads((e / "meta.json").read_text()) | {"shape": [3, 32, 33]})
+            json.dumps(json.loads((e / "meta.json").read_text()) | {"shape": [3, 32, 31]})
         ),
         lambda e: [shutil.rmtree(e), e.write_text("a file in its place")],
     ],
@@ -157,6 +158,26 @@ def test_a_cache_folder_that_cannot_be_written_is_named(data, tmp_path, monkeypa
     with pytest.raises(UserError, match=r"cannot write .*file/cache/images: .*set BNT_CACHE") as e:
         open_stream("seq-cifar10", data=data)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of open files")
+def test_an_entry_is_on_disk_before_it_gets_its_name(data, monkeypatch):
+    done = []
+    rename = Path.rename
+
+    def note_sync(descriptor):
+        done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    def note_rename(path, target):
+        done.append("rename")
+        return rename(path, target)
+
+    monkeypatch.setattr("os.fsync", note_sync)
+    monkeypatch.setattr("pathlib.Path.rename", note_rename)
+    open_stream("seq-cifar10", data=data)
+    assert done[:3] == ["train.u8", "test.u8", "meta.json"]
+    assert done[3].endswith(".partial")
+    assert done[4:] == ["rename", "images"]
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(data, cache, monkeypatch):

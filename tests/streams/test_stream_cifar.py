@@ -151,6 +151,10 @@ def test_a_missing_folder_is_named(tmp_path):
     fails(tmp_path / "nowhere", "nowhere", "does not exist", "cifar-10-binary.tar.gz")
 
 
+def test_a_path_the_system_refuses_is_named(tmp_path):
+    fails(tmp_path / ("x" * 300), "cannot read", "File name too long")
+
+
 def test_a_folder_without_the_data_says_what_it_should_hold(tmp_path):
     fails(tmp_path, str(tmp_path), "cifar-10-batches-bin/", "cifar-10-binary.tar.gz")
 

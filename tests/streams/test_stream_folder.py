@@ -94,7 +94,9 @@ def test_images_are_found_in_nested_folders_whatever_the_case_of_their_ending(zo
     Image.new("RGB", (9, 9)).save(nested / "b.Tiff", "TIFF")
     (nested / "c.txt").write_text("no image")
     (nested / ".d.png").write_bytes(b"hidden")
-    assert open_stream("folder", data=zoo).counts == (20 + 2 - 0, 5)
+    (nested / ".thumbnails").mkdir()
+    (nested / ".thumbnails" / "a.png").write_bytes(b"in a hidden folder")
+    assert open_stream("folder", data=zoo).counts == (20 + 2, 5)
 
 
 def test_adding_or_renaming_an_image_is_noticed(zoo, heard):
@@ -108,6 +110,20 @@ def test_adding_or_renaming_an_image_is_noticed(zoo, heard):
     assert after.fingerprint != before.fingerprint
     (zoo / "bee" / "zzz.png").rename(zoo / "bee" / "000a.png")
     assert open_stream("folder", data=zoo).fingerprint != after.fingerprint
+
+
+def test_an_image_that_moves_to_another_class_is_noticed(zoo):
+    open_stream("folder", data=zoo)
+    (zoo / "ant" / "004.png").rename(zoo / "bee" / "!.png")  # all files keep their sorted order
+    first = open_stream("folder", data=zoo)[0]
+    assert torch.bincount(torch.cat([first.train.y, first.test.y])).tolist() == [4, 6]
+
+
+def test_each_size_and_share_has_its_own_entry(zoo):
+    for size, share, tests in ((32, 0.2, 5), (16, 0.2, 5), (16, 0.4, 10), (32, 0.2, 5)):
+        stream = open_stream("folder", data=zoo, image_size=size, held_out=share)
+        assert stream.shape == (3, size, size)
+        assert stream.counts == (25 - tests, tests)
 
 
 def test_the_same_images_elsewhere_have_the_same_fingerprint(zoo, tmp_path):

@@ -62,7 +62,10 @@ def from_arrays(
         raise UserError("the labels of y_train and y_test must both be integers or both strings")
     strangers = np.setdiff1d(test_y, labels)
     if len(strangers):
-        raise UserError(f"y_test holds {strangers[0].item()!r}, which y_train does not")
+        raise UserError(
+            f"y_test holds {strangers[0].item()!r}, which y_train does not: "
+            "every class needs training images"
+        )
     missing = np.setdiff1d(labels, test_y)
     if len(missing):
         raise UserError(f"class {missing[0].item()!r} has no test images: every class needs one")

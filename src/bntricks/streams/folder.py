@@ -13,7 +13,7 @@ from bntricks.errors import UserError
 from bntricks.streams.cache import Plan, PlannedPart, cached
 from bntricks.streams.image import Pixels, Unreadable, in_blocks, square_rgb
 from bntricks.streams.registry import Known, Options, stream
-from bntricks.streams.source import Folder, shown
+from bntricks.streams.source import Folder, check_folder, reading, shown
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import (
     Order,
@@ -76,25 +76,19 @@ def _source(data: Path | None) -> Folder:
         raise UserError(
             "the stream 'folder' needs images: pass --data DIR with one folder for each class"
         )
-    if not data.is_dir():
-        what = "is not a folder" if data.exists() else "does not exist"
-        raise UserError(
-            f"the data folder {shown(data)} {what}: "
-            "pass --data DIR with one folder of images for each class"
-        )
+    with reading(data):
+        check_folder(data, "with one folder of images for each class")
     return Folder(data)
 
 
 def _files(source: Folder) -> dict[str, list[str]]:
     """The image files of each class, sorted."""
-    try:
+    with reading(source.path):
         classes = sorted(
             entry.name
             for entry in source.path.iterdir()
             if entry.is_dir() and not entry.name.startswith(".")
         )
-    except OSError as error:
-        raise UserError(f"cannot read {shown(source.path)}: {error.strerror}") from error
     if not classes:
         raise UserError(
             f"{shown(source.path)} holds no class folders: "

@@ -77,7 +77,7 @@ def _decode(
     except UnidentifiedImageError:
         raise Unreadable(f"it is none of {', '.join(formats)}") from None
     except Exception as error:  # a hostile or broken file makes Pillow raise nearly anything
-        raise Unreadable(str(error) or type(error).__name__) from error
+        raise Unreadable(str(error).rstrip(".") or type(error).__name__) from error
     return np.ascontiguousarray(pixels.transpose(2, 0, 1))
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -21,6 +22,15 @@ def shown(name: str | Path) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
 
 
+@contextmanager
+def reading(what: str | Path) -> Iterator[None]:
+    """A file or folder that the system does not let us read is named in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read {shown(what)}: {error.strerror or error}") from error
+
+
 class Folder:
     """A folder whose files are read by names relative to it, written with slashes."""
 
@@ -28,25 +38,27 @@ class Folder:
         self.path = path
 
     def names(self, under: str) -> list[str]:
-        """All files in a folder inside this one, sorted; hidden ones are left out."""
+        """All files in a folder inside this one, sorted. Hidden files and folders are left out,
+        and links to folders are not followed."""
+
+        def fail(error: OSError) -> None:
+            raise error
+
         found: list[str] = []
-        for where, folders, files in os.walk(self.path / under):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            inside = Path(where).relative_to(self.path).as_posix()
-            found.extend(f"{inside}/{name}" for name in files if not name.startswith("."))
+        with reading(self.path / under):
+            for where, folders, files in os.walk(self.path / under, onerror=fail):
+                folders[:] = [name for name in folders if not name.startswith(".")]
+                inside = Path(where).relative_to(self.path).as_posix()
+                found.extend(f"{inside}/{name}" for name in files if not name.startswith("."))
         return sorted(found)
 
     def read(self, name: str, limit: int) -> bytes:
         path = self.path / name
-        try:
+        with reading(path):
             size = path.stat().st_size
             if size > limit:
-                raise too_large(f"{name} in {shown(self.path)}", size, limit)
+                raise too_large(path, size, limit)
             return path.read_bytes()
-        except OSError as error:
-            raise UserError(
-                f"cannot read {shown(name)} in {shown(self.path)}: {error.strerror or error}"
-            ) from error
 
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
         missing = [name for name in names if not (self.path / name).is_file()]
@@ -60,15 +72,10 @@ class Folder:
         for done, name in enumerate(names):
             if done % 256 == 0:
                 report(f"reading {shown(self.path.name)}", done, len(names))
-            try:
-                with (self.path / name).open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").digest()
-            except FileNotFoundError:
-                content = b""  # whoever reads the file will say what is missing
-            except OSError as error:
-                raise UserError(
-                    f"cannot read {shown(name)} in {shown(self.path)}: {error.strerror or error}"
-                ) from error
+            content = b"missing"  # whoever needs the file will say so
+            path = self.path / name
+            with reading(path), suppress(FileNotFoundError), path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").digest()
             digest.update(os.fsencode(name) + b"\0" + content)
         report(f"reading {shown(self.path.name)}", len(names), len(names))
         return digest.hexdigest()
@@ -124,28 +131,30 @@ def find(
 
 def locate(data: Path, layout: Layout[A]) -> Folder | A:
     """The folder or archive of this layout that `data` is, or holds."""
-    if data.is_file() and data.name.endswith(Path(layout.archive).suffix):
-        return layout.open_archive(data, layout.folder)
-    if not data.is_dir():
-        what = "is not a folder" if data.exists() else "does not exist"
-        raise UserError(
-            f"the data folder {shown(data)} {what}: pass --data DIR with a folder that holds "
-            f"{layout.folder}/ or {layout.archive}, or leave it out to download"
-        )
-    if (data / layout.folder).is_dir():
-        return Folder(data / layout.folder)
-    if (data / layout.probe).is_file():
-        return Folder(data)
-    if (data / layout.archive).is_file():
-        return layout.open_archive(data / layout.archive, layout.folder)
+    wanted = f"{layout.folder}/ or {layout.archive}"
+    with reading(data):
+        if data.is_file() and data.name.endswith(Path(layout.archive).suffix):
+            return layout.open_archive(data, layout.folder)
+        check_folder(data, f"with a folder that holds {wanted}, or leave it out to download")
+        if (data / layout.folder).is_dir():
+            return Folder(data / layout.folder)
+        if data.name == layout.folder or (data / layout.probe).is_file():
+            return Folder(data)
+        if (data / layout.archive).is_file():
+            return layout.open_archive(data / layout.archive, layout.folder)
     raise UserError(
-        f"{shown(data)} holds neither {layout.folder}/ nor {layout.archive}: "
-        "pass --data DIR with a folder that does, or leave it out to download"
+        f"{shown(data)} does not hold {wanted}: pass --data DIR with a folder that does, "
+        "or leave it out to download"
     )
 
 
-def too_large(what: str, size: int, limit: int) -> UserError:
+def check_folder(data: Path, advice: str) -> None:
+    if not data.is_dir():
+        what = "is not a folder" if data.exists() else "does not exist"
+        raise UserError(f"the data folder {shown(data)} {what}: pass --data DIR {advice}")
+
+
+def too_large(what: str | Path, size: int, limit: int) -> UserError:
     return UserError(
-        f"{shown(what)} is {size:,} bytes, and no such file has more than {limit:,}: "
-        "this is not the official data; fetch it again"
+        f"{shown(what)} is {size:,} bytes, where at most {limit:,} can be right: replace the file"
     )
