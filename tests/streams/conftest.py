@@ -42,14 +42,14 @@ def heard():
     return Heard()
 
 
-def records(labels, label_bytes, classes_of_coarse=5, seed=0):
+def records(labels, label_bytes, seed=0):
     """CIFAR records whose first pixel is the label and whose others are random."""
     random = np.random.default_rng(seed)
     rows = random.integers(0, 256, (len(labels), label_bytes + 3072), dtype=np.uint8)
     rows[:, label_bytes - 1] = labels
     rows[:, label_bytes] = labels
     if label_bytes == 2:
-        rows[:, 0] = 19 - np.asarray(labels) // classes_of_coarse
+        rows[:, 0] = 19 - np.asarray(labels) // 5
     return rows.tobytes()
 
 

@@ -1,3 +1,4 @@
+import os
 import struct
 import zlib
 
@@ -284,6 +285,18 @@ def test_a_class_with_no_image_or_a_single_one_is_named(zoo):
     fails(zoo, "'fox'", "no images")
     Image.new("RGB", (9, 9)).save(zoo / "fox" / "a.png")
     fails(zoo, "'fox'", "one image")
+
+
+def test_a_pipe_and_a_broken_link_are_named_and_not_waited_for(zoo):
+    os.mkfifo(zoo / "ant" / "pipe.png")
+    fails(zoo, "ant/pipe.png", "not a regular file")
+    (zoo / "ant" / "pipe.png").unlink()
+    (zoo / "ant" / "link.png").symlink_to(zoo / "nowhere.png")
+    fails(zoo, "ant/link.png", "No such file")
+
+
+def test_a_home_that_is_not_there_is_a_missing_folder():
+    fails("~nobody-of-this-name/zoo", "~nobody-of-this-name/zoo does not exist")
 
 
 def test_a_folder_without_classes_is_refused(tmp_path):

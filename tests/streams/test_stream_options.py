@@ -27,6 +27,7 @@ def test_the_paper_s_streams_are_all_there():
         "seq-tiny-imagenet-20": ("20 × 10", 64, 2000, (100_000, 10_000)),
         "folder": ("2 classes a task, or as listed", 32, 500, None),
     }
+    assert next(iter(STREAMS)) == "seq-digits"  # lists begin with what needs nothing
     assert {k.name for k in STREAMS.values() if k.data == "given"} == {"folder"}
     assert {k.name for k in STREAMS.values() if k.data == "embedded"} == {"seq-digits"}
 

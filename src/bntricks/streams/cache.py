@@ -56,10 +56,18 @@ def cache_folder() -> Path:
     """BNT_CACHE, or the user's cache folder."""
     given = os.environ.get("BNT_CACHE")
     if given:
-        return Path(given).expanduser()
+        return expanded(given)
     import pooch
 
     return Path(pooch.os_cache("bntricks"))
+
+
+def expanded(path: Path | str) -> Path:
+    """The path with ~ as the home it stands for, or as it is if there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def cached(

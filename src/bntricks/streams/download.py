@@ -18,6 +18,8 @@ from bntricks.streams.progress import Report
 LARGEST = 1 << 30
 """Bytes after which a download is given up: no known archive has a third of them."""
 
+_BY_HAND = "fetch the file by hand and pass --data DIR with the folder it lies in"
+
 
 @dataclass(frozen=True, slots=True)
 class Official:
@@ -61,9 +63,6 @@ def fetch(name: str, report: Report) -> Path:
             sync(partial)
             publish(partial, target)
     return target
-
-
-_BY_HAND = "fetch the file by hand and pass --data DIR with the folder it lies in"
 
 
 def address(name: str) -> str:

@@ -8,10 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bntricks.errors import UserError
-from bntricks.streams import cifar, digits, folder, tiny_imagenet  # noqa: F401 - they register
+from bntricks.streams.cache import expanded
 from bntricks.streams.progress import Report, silent
 from bntricks.streams.registry import HELD_OUT, OPENERS, STREAMS, Known, Options
 from bntricks.streams.stream import Stream
+
+# isort: split
+# They register themselves, in the order in which lists show them.
+from bntricks.streams import digits  # noqa: F401
+
+# isort: split
+from bntricks.streams import cifar, tiny_imagenet  # noqa: F401
+
+# isort: split
+from bntricks.streams import folder  # noqa: F401
 
 SMALLEST, LARGEST = 8, 512
 
@@ -48,7 +58,7 @@ def open_stream(
     _check_split(known, classes_per_task, tasks, held_out)
     where = data if data is not None else os.environ.get("BNT_DATA") or None
     options = Options(
-        data=None if where is None else Path(where).expanduser(),
+        data=None if where is None else expanded(where),
         image_size=image_size,
         images_per_class=images_per_class,
         classes_per_task=classes_per_task,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -72,13 +73,18 @@ class Folder:
         for done, name in enumerate(names):
             if done % 256 == 0:
                 report(f"reading {shown(self.path.name)}", done, len(names))
-            content = b"missing"  # whoever needs the file will say so
-            path = self.path / name
-            with reading(path), suppress(FileNotFoundError), path.open("rb") as file:
-                content = hashlib.file_digest(file, "sha256").digest()
-            digest.update(os.fsencode(name) + b"\0" + content)
+            digest.update(os.fsencode(name) + b"\0" + _content(self.path / name))
         report(f"reading {shown(self.path.name)}", len(names), len(names))
         return digest.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    with reading(path), suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+            raise UserError(f"{shown(path)} is not a regular file: move it away")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    return b"missing"  # whoever needs the file will say so
 
 
 class Archive(Protocol):
