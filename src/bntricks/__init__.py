@@ -20,7 +20,7 @@ _WHERE = {
     "Learner": "learner",
     "ce": "losses",
     "Memory": "memory",
-    "Reservoir": "memory",
+    "Reservoir": "policies",
     "make": "methods",
     "method": "methods",
     "ResNet": "nets",

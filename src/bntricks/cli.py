@@ -160,7 +160,7 @@ def methods(*, json: Json = False) -> None:
                     "title": entry.title,
                     "summary": entry.summary,
                     **columns,
-                    "hyper": entry.hyper,
+                    "hyper": entry.hyper(),
                 }
                 for entry, columns in found
             ]
@@ -173,7 +173,7 @@ def methods(*, json: Json = False) -> None:
             columns["parameters"],
             f"{columns['forwards']}{' + 1 tracking' if columns['tracking_forwards'] else ''}",
             columns["memory"],
-            " ".join(f"--{name} {value:g}" for name, value in entry.hyper.items()) or "none",
+            " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
         ]
         for entry, columns in found
     ]

@@ -48,6 +48,9 @@ class Config(BaseModel):
     balance: Literal["count", "ratio"] = "count"
     """How the balanced batch is made: `count` allows for new images already in the memory
     batch, `ratio` does not."""
+    as_published: Annotated[bool, Parameter(negative=())] = False
+    """Bring back slips of the code the paper built on that move numbers: iCaRL's corrupted
+    exemplars, and inputs of GSS's scores and LwF's targets that were not normalised."""
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 

@@ -29,9 +29,9 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             images_per_class=136,  # whole or half batches: none of a few images moves φ last
             width=8,
             blocks=1,
-            stages=4,
+            stages=3,
             memory=20,
-            epochs=4 if quick else 50,
+            epochs=4 if quick else 60,
         )
         for seed in range(seeds)
         for method in METHODS

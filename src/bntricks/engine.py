@@ -15,6 +15,7 @@ from bntricks.config import Config
 from bntricks.learner import Learner
 from bntricks.methods import make
 from bntricks.nets import ResNet
+from bntricks.quirks import corrupted
 from bntricks.seeds import Generators, construction
 from bntricks.streams import Images, Stream, Task
 from bntricks.streams.augment import View
@@ -45,28 +46,30 @@ def train(
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.
-    joint = learner.state.method.joint
-    lessons = {tasks - 1: together(stream)} if joint else dict(enumerate(stream))
-    steps = {i: config.epochs * batch_count(len(t.train), config.batch) for i, t in lessons.items()}
-    watch = Watch(sink, total=sum(steps.values()))
+    lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
+    sizes = [len(lesson.train) + expected_mix(learner, index) for index, lesson in lessons.items()]
+    watch = Watch(sink, total=config.epochs * sum(batch_count(n, config.batch) for n in sizes))
+    learner.state.report = watch.report
 
     for index, lesson in lessons.items():
         start = time.perf_counter()
-        learner.begin(lesson.classes, size=len(lesson.train))
-        images = lesson.train.x.to(learner.device)
-        until_read = steps[index]  # φ is next read when the task is over
+        learner.begin(lesson.classes, lesson.train.x, lesson.train.y)
+        material = mixed(learner, lesson.train, stream)
+        images = material.x.to(learner.device)
+        # φ is next read when the task is over.
+        until_read = config.epochs * batch_count(len(material), config.batch)
         for epoch in range(config.epochs):
-            for ids in batches(len(lesson.train), config.batch, generators.order):
+            for ids in batches(len(material), config.batch, generators.order):
                 loss = learner.observe(
                     images[ids.to(learner.device)],
-                    lesson.train.y[ids],
+                    material.y[ids],
                     ids=ids,
                     horizon=until_read if track == "deferred" else None,
                 )
                 until_read -= 1
                 watch.step(loss, task=index + 1, of=tasks, epoch=epoch + 1, epochs=config.epochs)
             watch.tell("epoch")
-        learner.end()
+        learner.end(lesson.train.x, lesson.train.y)
         outcome.train_seconds.append(time.perf_counter() - start)
 
         start = time.perf_counter()
@@ -105,13 +108,37 @@ def build(config: Config, stream: Stream, generators: Generators) -> Learner:
         net.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
         make(config.method, **config.hyper),
         memory=config.memory or stream.memory,
-        memory_batch=config.memory_batch,
         lr=config.lr,
         seed=generators,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
-        rule=config.balance,
         device=config.device,
+        batch=config.batch,
+        memory_batch=config.memory_batch,
+        epochs=config.epochs,
+        tasks=len(stream),
+        rule=config.balance,
         precision=config.precision,
+        as_published=config.as_published,
+    )
+
+
+def mixed(learner: Learner, images: Images, stream: Stream) -> Images:
+    """What an epoch runs over: the task, with the memory mixed in where the recipe says so."""
+    memory = learner.memory
+    if not learner.method.mixes or not memory or memory.x is None:
+        return images
+    stored = memory.x[: memory.filled].cpu()
+    if learner.state.as_published:
+        stored = corrupted(stored, stream)
+    return Images(torch.cat([images.x, stored]), torch.cat([images.y, memory.y[: memory.filled]]))
+
+
+def expected_mix(learner: Learner, index: int) -> int:
+    """About how many samples the memory will mix into a task, to tell the time left."""
+    return (
+        learner.memory.capacity
+        if learner.method.mixes and learner.memory is not None and index
+        else 0
     )
 
 

@@ -1,4 +1,4 @@
-"""The memory M: a struct of tensors, and the policies that fill it.
+"""The memory M: a struct of tensors.
 
 A memory keeps raw samples, in the dtype they come in. `filled` says how many slots hold one:
 slots beyond it are never read. Labels, ids and tasks live on the host, samples and logits on
@@ -7,8 +7,7 @@ the device. Nothing here knows of recipes or engines; it works alone in a strang
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +35,7 @@ class Memory:
         self.y = torch.zeros(capacity, dtype=torch.int64)
         self.ids = torch.zeros(capacity, dtype=torch.int64)
         self.tasks = torch.zeros(capacity, dtype=torch.int64)
+        self.scores = torch.zeros(capacity, dtype=torch.float64)  # GSS: likeness to the rest
 
     def __len__(self) -> int:
         return self.filled
@@ -73,6 +73,23 @@ class Memory:
         self.tasks[to] = task
         self.filled = max(self.filled, int(slots.max()) + 1)
 
+    def append(self, batch: Batch, *, task: int) -> None:
+        """Put a batch behind what is there; there must be room."""
+        slots = np.arange(self.filled, self.filled + len(batch))
+        self.put(slots, batch, np.arange(len(batch)), task=task)
+
+    def keep(self, slots: np.ndarray[Any, Any]) -> None:
+        """Drop all but these slots, which move up in the order given."""
+        kept = torch.from_numpy(slots)
+        for store in (self.x, self.logits, self.y, self.ids, self.tasks, self.scores):
+            if store is not None:
+                store[: len(kept)] = store[kept.to(store.device)]
+        self.filled = len(kept)
+
+    def of_task(self, task: int) -> np.ndarray[Any, Any]:
+        """The slots that hold samples of this task."""
+        return np.flatnonzero(self.tasks[: self.filled].numpy() == task)
+
     def sample(self, n: int, *, before: int | None = None) -> Batch | None:
         """Up to n samples, uniformly without replacement; of tasks before `before` if given.
 
@@ -100,40 +117,10 @@ class Memory:
         for name in self._state:
             setattr(self, name, state[name])
 
-    _state = ("capacity", "filled", "offered", "x", "logits", "y", "ids", "tasks")
+    _state = ("capacity", "filled", "offered", "x", "logits", "y", "ids", "tasks", "scores")
 
     def _write(self, store: Tensor | None, to: Tensor, values: Tensor, of: Tensor) -> Tensor:
         values = values.detach().to(self.device)
         if store is None:
             store = values.new_zeros(self.capacity, *values.shape[1:])
         return store.index_copy_(0, to.to(self.device), values[of.to(self.device)])
-
-
-class Policy(Protocol):
-    """What is kept, and when."""
-
-    @property
-    def fills(self) -> Literal["step", "task end"]: ...
-    @property
-    def keeps_logits(self) -> bool: ...
-    def after_step(self, memory: Memory, batch: Batch, *, task: int) -> None: ...
-    def __str__(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reservoir:
-    """Reservoir sampling over every sample of every epoch, after every step."""
-
-    keep: Literal["samples", "logits"] = "samples"
-
-    fills: Literal["step"] = "step"
-
-    @property
-    def keeps_logits(self) -> bool:
-        return self.keep == "logits"
-
-    def after_step(self, memory: Memory, batch: Batch, *, task: int) -> None:
-        memory.add(batch, task=task)
-
-    def __str__(self) -> str:
-        return "reservoir" + (" with logits" if self.keeps_logits else "")

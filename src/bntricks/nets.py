@@ -11,6 +11,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def features(net: nn.Module, x: Tensor) -> Tensor:
+    """f(x): what the last linear layer of a network sees, whatever the network is."""
+    if isinstance(net, ResNet):
+        return net.features(x)
+    linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ValueError("this network has no linear layer, so it has no features to compare")
+    seen: list[Tensor] = []
+    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        net(x)
+    finally:
+        handle.remove()
+    return seen[-1]
+
+
 class Block(nn.Module):
     """conv-BN-ReLU-conv-BN, plus the input (through a 1×1 convolution if shapes differ), ReLU."""
 

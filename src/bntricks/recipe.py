@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
-    from bntricks.memory import Policy
-    from bntricks.step import State
+    from bntricks.policies import Policy
+    from bntricks.step import Draws, State
 
 
 class Source:
@@ -165,8 +165,15 @@ class MemoryShare:
 
 lam = MemoryShare()
 
-Projection = Callable[["State"], AbstractContextManager[None]]
-"""Entered before an update's passes, left after them to correct the gradient in `.grad`."""
+
+class Projection(Protocol):
+    """Entered before an update's passes, left after them to correct the gradient in `.grad`."""
+
+    @property
+    def forwards(self) -> str:
+        """The forwards it adds to a step, in words."""
+
+    def __call__(self, draws: Draws) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +193,8 @@ class Method:
     """Whose outputs are targets: the network before this task, or outputs recorded at its start."""
     decay: float = 0.0
     """δ in δ‖θ‖²."""
+    prepare: Callable[[State, Batch], None] | None = None
+    """What is done before a task is learned, with all its raw samples."""
     reads_ema: bool = False
     """φ is read inside a task, so no tracking pass may be left out."""
     joint: bool = False
@@ -216,8 +225,9 @@ class Method:
         """φ needs a forward of its own: no parameter pass sees the tracked batch."""
         return self.ema is not None and self.ema not in self.sources
 
-    def columns(self) -> dict[str, str | int]:
+    def columns(self) -> dict[str, str | float]:
         """Its row of the ablation table: "/" where φ has no update of its own."""
+        symbols = {symbol for source in self.sources for symbol in source.symbols()}
         return {
             "ema": "/" if self.ema is None else str(self.ema),
             "parameters": ", ".join(dict.fromkeys(map(str, self.sources))),
@@ -226,4 +236,8 @@ class Method:
             "classify": self.classify,
             "forwards": len(self.sources),
             "tracking_forwards": int(self.tracks_apart),
+            "teacher_forwards": len(symbols) if self.teacher == "previous" else 0,
+            "projection": "none" if self.project is None else str(self.project),
+            "projection_forwards": "0" if self.project is None else self.project.forwards,
+            "decay": self.decay,
         }

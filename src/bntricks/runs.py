@@ -22,7 +22,8 @@ from bntricks.config import Config
 from bntricks.engine import Outcome, Track, train
 from bntricks.errors import RunError, UserError
 from bntricks.files import held
-from bntricks.methods import make
+from bntricks.methods import find, make
+from bntricks.quirks import concerns
 from bntricks.recipe import Balanced
 from bntricks.record import Record
 from bntricks.streams import Stream, open_stream
@@ -49,7 +50,7 @@ def run(
         with held(folder / "lock"), (folder / "log.jsonl").open("w", encoding="utf-8") as log:
 
             def tell(event: dict[str, Any]) -> None:
-                if event["event"] != "progress":
+                if event["event"] not in ("progress", "work"):
                     log.write(json.dumps(event) + "\n")
                     log.flush()
                 sink(event)
@@ -72,6 +73,8 @@ def run(
 def prepare(config: Config, data: Path | str | None, sink: Sink) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
+    entry = find(config.method)
+    config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
     method = make(config.method, **config.hyper)
     check_device(config.device)
     stream = open_stream(
@@ -90,8 +93,17 @@ def prepare(config: Config, data: Path | str | None, sink: Sink) -> tuple[Stream
         raise UserError("a task with one training image has no batch statistics: add images")
     default = Config()
     change: dict[str, Any] = {"memory": config.memory or stream.memory}
+    if method.memory is not None and (least := method.memory.one_each):
+        needed = {"class": len(stream.class_names), "task": len(stream)}[least]
+        if change["memory"] < needed:
+            raise UserError(
+                f"{config.method} keeps an image of each {least}, and there are {needed}: "
+                f"raise --memory to {needed} or more"
+            )
     if method.memory is None:
         change = {"memory": None, "memory_batch": default.memory_batch}
+    if not concerns(method):
+        change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
     return stream, config.model_copy(update=change)

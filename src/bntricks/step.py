@@ -17,12 +17,16 @@ from torch import Generator, Tensor, nn
 
 from bntricks.batch import BalanceRule, Batch, balance, copies
 from bntricks.memory import Memory
-from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
+from bntricks.nets import features
+from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
 from bntricks.recipe import BM, BM2, Balanced, Bmix, Bp, Bt, Copies, Lesson, Method, Source, Term
 from bntricks.recipe import Union as Joined
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
+
+Report = Callable[[str, int, int], None]
+"""How far long work outside the steps is: what, done, total."""
 
 
 @dataclass
@@ -47,10 +51,22 @@ class State:
     view: View
     stream_augmentation: Generator
     replay_augmentation: Generator
+    batch: int = 32
     memory_batch: int = 32
+    epochs: int = 1
+    """Passes over a task, for methods that prepare themselves for as long as they train."""
+    tasks: int | None = None
+    """How many tasks there will be, for methods that share out their memory in advance."""
     rule: BalanceRule = "count"
     precision: Literal["float32", "bf16"] = "float32"
+    as_published: bool = False
+    """Bring back the published code's slips: see `quirks.py`."""
+    report: Report = lambda what, done, total: None
     lesson: Lesson = field(default_factory=Lesson)
+    teacher: nn.Module | None = None
+    """The network as it was before this task."""
+    recorded: Tensor | None = None
+    """Outputs recorded at the task's start, a row for each of its samples."""
     cost: Cost = field(default_factory=Cost)
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
@@ -60,6 +76,24 @@ class State:
         of the weights until it is left."""
         lower = self.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """h(x), in the mode and with the tracking the caller has set; counted."""
+        self.cost.forwards += 1
+        self.cost.images += len(x)
+        with self.arithmetic(x):
+            return self.net(x).float()  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def features(self, x: Tensor, *, batch: int = 256) -> Tensor:
+        """f(x) of raw samples, in evaluation mode."""
+        with mode(self.net, training=False):
+            return torch.cat([self.embed(self.view(part, None)) for part in torch.split(x, batch)])
+
+    def embed(self, x: Tensor) -> Tensor:
+        """f(x) of inputs, in the mode the caller has set."""
+        with self.arithmetic(x):
+            return features(self.net, x).float()
 
     @property
     def stale(self) -> bool:
@@ -74,8 +108,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     `horizon` is the number of steps, this one included, until φ is next read. A tracking pass
     further from that read than `ema_reach` is left out: φ comes out the same bits without it.
     """
-    net, method = state.net, state.method
-    draws = Draws(state, replace(raw, x=state.view(raw.x, state.stream_augmentation)))
+    method = state.method
+    draws = Draws(state, raw)
     tracked = None if method.ema is None else draws.batch(method.ema)
     if tracked is not None and not any(draws.batch(s) is tracked for s in method.sources):
         _track(state, tracked, horizon)
@@ -86,12 +120,12 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     total = torch.zeros((), device=raw.x.device)
     outputs: Tensor | None = None
     for update in method.updates:
-        with method.project(state) if method.project else nullcontext():
+        with method.project(draws) if method.project else nullcontext():
             passes = _passes(draws, update.terms)
             state.optimiser.zero_grad()
             for batch, terms in passes:
-                with _tracking(state, batch, tracked), state.arithmetic(batch.x):
-                    logits = net(batch.x).float()
+                with _tracking(state, batch, tracked):
+                    logits = state.forward(batch.x)
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
                 loss = torch.stack([_term(state, term, logits, batch) for term in terms]).sum()
@@ -99,24 +133,22 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                 total += loss.detach()
                 if batch is draws.current:
                     outputs = logits.detach()
-                state.cost.forwards += 1
-                state.cost.images += len(batch)
         if passes:
             state.optimiser.step()
     state.cost.steps += 1
 
-    if state.memory is not None and method.memory is not None and method.memory.fills == "step":
-        kept = replace(raw, logits=outputs) if method.memory.keeps_logits else raw
-        method.memory.after_step(state.memory, kept, task=state.lesson.t)
+    if method.memory is not None and method.memory.fills == "step":
+        method.memory.update(state, replace(raw, logits=outputs))
     return total
 
 
 class Draws:
     """The batches of one step: each symbol is drawn once, when it is first asked for."""
 
-    def __init__(self, state: State, current: Batch) -> None:
+    def __init__(self, state: State, raw: Batch) -> None:
         self.state = state
-        self.current = current
+        view = state.view(raw.x, state.stream_augmentation)
+        self.current = current = self._taught(replace(raw, x=view))
         self.drawn: dict[Source, Batch | None] = {Bt: current, Bmix: current}
 
     def batch(self, source: Source) -> Batch | None:
@@ -149,7 +181,17 @@ class Draws:
         if state.memory is None:
             return None
         raw = state.memory.sample(state.memory_batch, before=before)
-        return raw and replace(raw, x=state.view(raw.x, state.replay_augmentation))
+        return raw and self._taught(replace(raw, x=state.view(raw.x, state.replay_augmentation)))
+
+    def _taught(self, batch: Batch) -> Batch:
+        """With the teacher's outputs beside it, where the recipe has a teacher."""
+        state = self.state
+        if state.teacher is not None:
+            with torch.no_grad(), state.arithmetic(batch.x):
+                return replace(batch, logits=state.teacher(batch.x).float())
+        if state.recorded is not None and batch.ids is not None:
+            return replace(batch, logits=state.recorded[batch.ids.to(state.recorded.device)])
+        return batch
 
 
 def _passes(draws: Draws, terms: Iterable[Term]) -> list[tuple[Batch, list[Term]]]:

@@ -46,6 +46,8 @@ def progress() -> Iterator[Sink]:
             )
         elif event["event"] == "begin":
             bar.reset(row, description="starting", total=None, speed="", visible=True)
+        elif event["event"] == "work":
+            bar.update(row, description=f"{event['what']} {event['done']}/{event['total']}")
         elif event["event"] in ("progress", "epoch"):
             where = "task {task}/{of} epoch {epoch}/{epochs} loss {loss:.3f}".format(**event)
             rate = bar.tasks[0].speed

@@ -12,7 +12,8 @@ from torch import Tensor
 from bntricks.errors import RunError
 
 Sink = Callable[[dict[str, Any]], None]
-"""Hears what happens, as plain values: `data`, `begin`, `progress`, `epoch`, `task`, `end`."""
+"""Hears what happens, as plain values: `data`, `begin`, `progress`, `epoch`,
+`work`, `task`, `end`."""
 
 TELL_SECONDS = 0.5
 
@@ -48,6 +49,10 @@ class Watch:
         self.sink(
             {"event": event, **self.where, "step": self.done, "steps": self.total, "loss": loss}
         )
+
+    def report(self, what: str, done: int, total: int) -> None:
+        """Progress of work between the steps: a warm-up, herding."""
+        self.sink({"event": "work", "what": what, "done": done, "total": total})
 
     def check(self) -> None:
         """Stop if a loss was not finite."""

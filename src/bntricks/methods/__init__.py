@@ -11,18 +11,22 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from types import MappingProxyType
+from typing import Annotated, Any
 
-from pydantic import ValidationError, validate_call
+from pydantic import Field, ValidationError, validate_call
 
 from bntricks.errors import UserError
 from bntricks.recipe import Method
 from bntricks.tricks import bn_tricks
 
-__all__ = ["Entry", "entries", "make", "method"]
+__all__ = ["Entry", "NotNegative", "entries", "make", "method"]
+
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+ByStream = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +37,36 @@ class Entry:
     title: str
     summary: str
     factory: Callable[..., Method]
+    by_stream: ByStream
 
-    @property
-    def hyper(self) -> dict[str, float]:
-        """Hyper-parameters with their defaults."""
-        return {n: p.default for n, p in inspect.signature(self.factory).parameters.items()}
+    def hyper(self, stream: str | None = None) -> dict[str, float]:
+        """Hyper-parameters with their defaults, which a stream may have of its own."""
+        own = self.by_stream.get(stream or "", {})
+        parameters = inspect.signature(self.factory).parameters
+        return {n: own.get(n, p.default) for n, p in parameters.items()}
 
 
 _ENTRIES: dict[str, Entry] = {}
 
 
 def method(
-    name: str, *, title: str, bnt: bool = False
+    name: str, *, title: str, bnt: bool = False, by_stream: ByStream = MappingProxyType({})
 ) -> Callable[[Callable[..., Method]], Callable[..., Method]]:
     """Register a recipe. With `bnt`, its BN Tricks form is registered as `<name>-bnt` too."""
 
     def register(factory: Callable[..., Method]) -> Callable[..., Method]:
+        checked = validate_call(factory)
         summary = (inspect.getdoc(factory) or "").split("\n")[0]
-        _ENTRIES[name] = Entry(name, title, summary, factory)
+        _ENTRIES[name] = Entry(name, title, summary, checked, by_stream)
         if bnt:
 
+            @wraps(checked)
             def tricked(**hyper: float) -> Method:
-                return bn_tricks(factory(**hyper))
+                return bn_tricks(checked(**hyper))
 
-            tricked.__signature__ = inspect.signature(factory)  # type: ignore[attr-defined]
             note = f"{title} with BN Tricks."
-            _ENTRIES[f"{name}-bnt"] = Entry(f"{name}-bnt", f"{title}-BNT", note, tricked)
+            entry = Entry(f"{name}-bnt", f"{title}-BNT", note, tricked, by_stream)
+            _ENTRIES[entry.name] = entry
         return factory
 
     return register
@@ -76,22 +84,27 @@ def entries() -> dict[str, Entry]:
     return _ENTRIES
 
 
-def make(name: str, **hyper: Any) -> Method:
-    """The recipe of this name with these hyper-parameters."""
-    found = entries().get(name)
-    if found is None:
+def find(name: str) -> Entry:
+    """The method of this name."""
+    if name not in entries():
         close = difflib.get_close_matches(name, entries(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise UserError(f"unknown method {name!r}: {hint}there are {', '.join(entries())}")
-    unknown = [key for key in hyper if key not in found.hyper]
+    return entries()[name]
+
+
+def make(name: str, **hyper: Any) -> Method:
+    """The recipe of this name with these hyper-parameters."""
+    found = find(name)
+    known = found.hyper()
+    unknown = [key for key in hyper if key not in known]
     if unknown:
-        known = ", ".join(f"--{key} (default {value:g})" for key, value in found.hyper.items())
-        raise UserError(
-            f"{name} has no hyper-parameter {', '.join(f'--{key}' for key in unknown)}: "
-            f"it has {known or 'none'}"
-        )
+        there = ", ".join(f"--{key} (default {value:g})" for key, value in known.items())
+        asked = ", ".join(f"--{key}" for key in unknown)
+        raise UserError(f"{name} has no hyper-parameter {asked}: it has {there or 'none'}")
     try:
-        return validate_call(found.factory)(**hyper)
+        return found.factory(**hyper)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from None
+        reason = first["msg"][0].lower() + first["msg"][1:]
+        raise UserError(f"--{first['loc'][0]} {first['input']}: {reason}") from None

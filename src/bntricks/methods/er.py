@@ -2,8 +2,8 @@
 6.2)."""
 
 from bntricks.losses import ce
-from bntricks.memory import Reservoir
 from bntricks.methods import method
+from bntricks.policies import Reservoir
 from bntricks.recipe import BM, Bb, Bp, Bt, Copies, Method, balanced
 
 

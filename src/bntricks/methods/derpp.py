@@ -1,0 +1,32 @@
+"""Dark Experience Replay and DER++ (Buzzega et al. 2020), and DER++ with BN Tricks (Sec. 5.2)."""
+
+from bntricks.losses import ce, kd
+from bntricks.methods import NotNegative, method
+from bntricks.policies import Reservoir
+from bntricks.recipe import BM, BM2, Bb, Bt, Method
+
+TINY = {"seq-tiny-imagenet": {"alpha": 0.1}, "seq-tiny-imagenet-20": {"alpha": 0.1}}
+
+
+@method("der", title="DER", bnt=True, by_stream=TINY)
+def der(alpha: NotNegative = 0.3) -> Method:
+    """The logits of the past are targets on the memory batch."""
+    return Method(updates=[ce(Bt) + alpha * kd(BM)], memory=Reservoir(keep="logits"))
+
+
+@method("der++", title="DER++")
+def derpp(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
+    """DER, and the labels of a second memory batch."""
+    return Method(
+        updates=[ce(Bt) + alpha * kd(BM) + beta * ce(BM2)], memory=Reservoir(keep="logits")
+    )
+
+
+@method("der++-bnt", title="DER++-BNT")
+def derpp_bnt(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
+    """ER-BNT with DER++'s losses, both on one memory batch."""
+    return Method(
+        ema=Bb,
+        updates=[ce(Bt) + alpha * kd(BM) + beta * ce(BM)],
+        memory=Reservoir(keep="logits"),
+    )

@@ -1,0 +1,49 @@
+"""iCaRL (Rebuffi et al. 2017), with BN Tricks (Algorithm 2), and taken apart (Sec. 6.2)."""
+
+from bntricks.losses import icarl as loss
+from bntricks.methods import NotNegative, method
+from bntricks.policies import Herding
+from bntricks.recipe import Bb, Bmix, Bp, Bt, Method, Source, Update, balanced, lam
+
+
+def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:
+    """What all variants share: exemplars by herding, the previous network as teacher, and the
+    nearest class mean as classifier."""
+    return Method(
+        ema=ema,
+        updates=updates,
+        memory=Herding(),
+        classify="nearest class mean",
+        teacher="previous",
+        decay=delta,
+    )
+
+
+@method("icarl", title="iCaRL")
+def icarl(delta: NotNegative = 1e-4) -> Method:
+    """The loader mixes the exemplars into the task."""
+    return _icarl(loss(Bmix), delta=delta)
+
+
+@method("icarl-bnt", title="iCaRL-BNT")
+def icarl_bnt(delta: NotNegative = 1e-4) -> Method:
+    """Algorithm 2: the balanced batch moves φ and simulates the test."""
+    return _icarl(loss(Bt) + lam * loss(Bb), ema=Bb, delta=delta)
+
+
+@method("icarl-concat", title="iCaRL-Concat")
+def icarl_concat(delta: NotNegative = 1e-4) -> Method:
+    """Ablation: current batch and exemplars in one forward, as in ER."""
+    return _icarl(loss(Bt | Bp), delta=delta)
+
+
+@method("icarl-bnt-no-simulator", title="iCaRL-BNT-No-Simulator")
+def icarl_bnt_no_simulator(delta: NotNegative = 1e-4) -> Method:
+    """Ablation: exemplars alone in the place of the balanced batch, which only moves φ."""
+    return _icarl(loss(Bt) + lam * loss(Bp), ema=balanced(Bt, Bp), delta=delta)
+
+
+@method("icarl-bnt-imbalance-tracker", title="iCaRL-BNT-Imbalance-Tracker")
+def icarl_bnt_imbalance_tracker(delta: NotNegative = 1e-4) -> Method:
+    """Ablation: iCaRL-BNT with φ moved by both forwards."""
+    return _icarl(loss(Bt) + lam * loss(Bb), delta=delta)

@@ -1,0 +1,63 @@
+"""Learning without Forgetting (Li & Hoiem 2017), for many classes and one head: no memory, but
+the outputs of the network before the task, recorded at its start."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bntricks.batch import Batch
+from bntricks.losses import ce_seen
+from bntricks.losses import lwf as distillation
+from bntricks.methods import NotNegative, method
+from bntricks.norm import mode
+from bntricks.quirks import unaugmented
+from bntricks.recipe import Bt, Method
+from bntricks.step import State
+
+CIFAR_10 = {"seq-cifar10": {"alpha": 3.0}}
+
+
+@method("lwf", title="LwF", by_stream=CIFAR_10)
+def lwf(alpha: NotNegative = 1.0, decay: NotNegative = 5e-4) -> Method:
+    """The task, and what the network said about its images before learning them."""
+    return Method(
+        updates=[ce_seen(Bt) + alpha * distillation(Bt)],
+        teacher="recorded",
+        prepare=warm_up_and_record,
+        decay=decay,
+    )
+
+
+def warm_up_and_record(state: State, samples: Batch) -> None:
+    """From the second task on: train the classifier's new outputs alone, then record the outputs
+    of every image."""
+    if not state.lesson.old:
+        return
+    with mode(state.net, training=False):
+        _warm_up(state, samples)
+        with torch.no_grad():
+            parts = torch.split(samples.x, 256)
+            state.recorded = torch.cat([state.net(unaugmented(state, part)) for part in parts])
+
+
+def _warm_up(state: State, samples: Batch) -> None:
+    """The backbone stays, in evaluation mode: only its features of each batch are needed."""
+    linear = [module for module in state.net.modules() if isinstance(module, nn.Linear)][-1]
+    new = torch.tensor(state.lesson.new)
+    column = torch.zeros(linear.out_features, dtype=torch.int64)
+    column[new] = torch.arange(len(new))
+    optimiser = torch.optim.SGD(linear.parameters(), lr=state.optimiser.param_groups[0]["lr"])
+    generator = state.replay_augmentation  # nothing is replayed, so it is free
+    for epoch in range(state.epochs):
+        state.report("warming up the classifier", epoch, state.epochs)
+        for rows in torch.split(torch.randperm(len(samples), generator=generator), state.batch):
+            x = state.view(samples.x[rows.to(samples.x.device)], generator)
+            wanted = column[samples.y[rows]].to(x.device)
+            with torch.no_grad():
+                seen = state.embed(x)
+            optimiser.zero_grad()
+            F.cross_entropy(linear(seen)[:, new.to(x.device)], wanted).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    state.report("warming up the classifier", state.epochs, state.epochs)
