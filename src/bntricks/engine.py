@@ -47,7 +47,9 @@ def train(
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
-    sizes = [len(lesson.train) + expected_mix(learner, index) for index, lesson in lessons.items()]
+    # Where the memory is mixed into every task but the first, its capacity is close enough.
+    mixed_in = learner.memory.capacity if learner.memory is not None and learner.method.mixes else 0
+    sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
     watch = Watch(sink, total=config.epochs * sum(batch_count(n, config.batch) for n in sizes))
     learner.state.report = watch.report
 
@@ -131,15 +133,6 @@ def mixed(learner: Learner, images: Images, stream: Stream) -> Images:
     if learner.state.as_published:
         stored = corrupted(stored, stream)
     return Images(torch.cat([images.x, stored]), torch.cat([images.y, memory.y[: memory.filled]]))
-
-
-def expected_mix(learner: Learner, index: int) -> int:
-    """About how many samples the memory will mix into a task, to tell the time left."""
-    return (
-        learner.memory.capacity
-        if learner.method.mixes and learner.memory is not None and index
-        else 0
-    )
 
 
 def batches(count: int, size: int, order: Generator) -> Iterator[Tensor]:

@@ -15,6 +15,7 @@ from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
 from bntricks.memory import Memory
+from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.recipe import Lesson, Method
 from bntricks.seeds import Generators
@@ -152,8 +153,7 @@ class Learner:
         """Minus the squared distance to each class mean; classes without one score -inf."""
         classes, means = self._class_means()
         distances = torch.cdist(self.state.embed(x), means) ** 2
-        logits_wide = [m for m in self.net.modules() if isinstance(m, nn.Linear)][-1].out_features
-        scores = distances.new_full((len(x), logits_wide), -torch.inf)
+        scores = distances.new_full((len(x), classifier(self.net).out_features), -torch.inf)
         return scores.index_copy_(1, classes, -distances)
 
     def _class_means(self) -> tuple[Tensor, Tensor]:

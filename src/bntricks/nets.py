@@ -11,15 +11,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def features(net: nn.Module, x: Tensor) -> Tensor:
-    """f(x): what the last linear layer of a network sees, whatever the network is."""
-    if isinstance(net, ResNet):
-        return net.features(x)
+def classifier(net: nn.Module) -> nn.Linear:
+    """The last linear layer of a network, whatever the network is."""
     linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
     if not linear:
-        raise ValueError("this network has no linear layer, so it has no features to compare")
+        raise ValueError("this network has no linear layer, so it has no classifier")
+    return linear[-1]
+
+
+def features(net: nn.Module, x: Tensor) -> Tensor:
+    """f(x): what the classifier of a network sees."""
+    if isinstance(net, ResNet):
+        return net.features(x)
     seen: list[Tensor] = []
-    handle = linear[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    handle = classifier(net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
         net(x)
     finally:

@@ -6,21 +6,25 @@ samples, and the logits they got), or with all raw samples of the finished task.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
+from bntricks.gradients import batch_cosines, cosines, per_sample
 from bntricks.norm import frozen_ema
+from bntricks.quirks import unaugmented
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from bntricks.memory import Memory
     from bntricks.step import State
+
+
+Array = np.ndarray[Any, Any]
 
 
 class Policy(Protocol):
@@ -119,12 +123,69 @@ class Outputs:
         for part in parts:
             chosen = rows(samples, part)
             view = state.view(chosen.x, state.replay_augmentation)
-            with torch.no_grad(), _unless_named(state):
+            with (
+                torch.no_grad(),
+                nullcontext() if state.method.ema is None else frozen_ema(state.net),
+            ):
                 logits = state.forward(view)
             memory.append(replace(chosen, logits=logits), task=t)
 
     def __str__(self) -> str:
         return "random per task with logits, at task end"
+
+
+@dataclass(frozen=True, slots=True)
+class GradientGreedy:
+    """GSS: keep samples whose gradients point away from those already kept.
+
+    A sample's score is 1 plus the largest cosine between its gradient and those of some stored
+    ones, so from 0 (unlike all) to 2. While there is room, samples enter with their batch's
+    score. After that, only a batch unlike all references gets a closer look (the gate), and each
+    of its samples may replace a stored one: likely if that one is much like the others.
+    """
+
+    references: int = 32
+    fills: Literal["step"] = "step"
+    one_each: None = None
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory, t = stored(state), state.lesson.t
+        stored_ones = memory.sample(self.references)
+        score, own = 0.1, None  # nothing to compare with yet
+        if stored_ones is not None:
+            new = per_sample(state.net, unaugmented(state, samples.x), samples.y)
+            old = per_sample(state.net, unaugmented(state, stored_ones.x), stored_ones.y)
+            score = 1 + float(batch_cosines(new, old).max())
+            if score < 1 and memory.filled + len(samples) > memory.capacity:
+                own = 1 + cosines(new, old).max(1).values.double().cpu().numpy()
+        room = min(memory.capacity - memory.filled, len(samples))
+        if room:
+            entering = slice(memory.filled, memory.filled + room)
+            memory.append(rows(samples, torch.arange(room)), task=t)
+            memory.scores[entering] = score
+        if own is not None:
+            self._replace(memory, samples, own, room, task=t)
+
+    def _replace(
+        self, memory: Memory, samples: Batch, own: Array, first: int, *, task: int
+    ) -> None:
+        """One sample after the other: each draw depends on what the one before has changed."""
+        scores = memory.scores.numpy()
+        draws = torch.rand(len(samples), 2, generator=memory.insertion, dtype=torch.float64).numpy()
+        placed: dict[int, int] = {}
+        for row in range(first, len(samples)):
+            ladder = np.cumsum(scores)
+            victim = min(
+                int(np.searchsorted(ladder, draws[row, 0] * ladder[-1], "right")), len(scores) - 1
+            )
+            if draws[row, 1] * (scores[victim] + own[row]) < scores[victim]:
+                scores[victim] = own[row]
+                placed[victim] = row
+        slots, chosen = (np.array(list(part), np.int64) for part in (placed, placed.values()))
+        memory.put(slots, samples, chosen, task=task)
+
+    def __str__(self) -> str:
+        return "gradient-greedy"
 
 
 def herd(features: Tensor, count: int) -> Tensor:
@@ -152,9 +213,3 @@ def rows(batch: Batch, index: Tensor) -> Batch:
 def stored(state: State) -> Memory:
     assert state.memory is not None
     return state.memory
-
-
-def _unless_named(state: State) -> AbstractContextManager[None]:
-    from contextlib import nullcontext
-
-    return nullcontext() if state.method.ema is None else frozen_ema(state.net)

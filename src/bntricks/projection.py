@@ -80,19 +80,22 @@ class HalfSpace:
         if batch is None or len(batch) < 2:
             return
         parameters = [p for p in draws.state.net.parameters() if p.grad is not None]
-        gradient = [p.grad for p in parameters]
+        gradient = [_grad(p) for p in parameters]
         _learn(draws.state, batch)
-        along = _dot(gradient, [p.grad for p in parameters])
-        length = _dot([p.grad for p in parameters], [p.grad for p in parameters])
-        for parameter, own in zip(parameters, gradient, strict=True):
-            assert own is not None
-            if along < 0 < length:
-                assert parameter.grad is not None
-                own.sub_(parameter.grad, alpha=along / length)
-            parameter.grad = own
+        half_space(gradient, [_grad(p) for p in parameters])
+        for parameter, corrected in zip(parameters, gradient, strict=True):
+            parameter.grad = corrected
 
     def __str__(self) -> str:
         return "half-space of the memory gradient"
+
+
+def half_space(gradient: list[Tensor], reference: list[Tensor]) -> None:
+    """g ← g − (⟨g, r⟩ / ⟨r, r⟩) r where ⟨g, r⟩ < 0, in place, so that then ⟨g, r⟩ ≥ 0."""
+    along, length = _dot(gradient, reference), _dot(reference, reference)
+    if along < 0 < length:
+        for own, other in zip(gradient, reference, strict=True):
+            own.sub_(other, alpha=along / length)
 
 
 def cone_weights(products: Array, against: Array, *, margin: float, ridge: float) -> Array:
@@ -135,10 +138,7 @@ def _flatten(parameters: list[torch.nn.Parameter], row: Tensor) -> None:
     start = 0
     for parameter in parameters:
         end = start + parameter.numel()
-        if parameter.grad is None:
-            row[start:end] = 0
-        else:
-            row[start:end].view(parameter.shape).copy_(parameter.grad)
+        row[start:end].view(parameter.shape).copy_(_grad(parameter))
         start = end
 
 
@@ -151,10 +151,10 @@ def _unflatten(parameters: list[torch.nn.Parameter], row: Tensor) -> None:
         start = end
 
 
-def _dot(first: list[Tensor | None], second: list[Tensor | None]) -> float:
-    parts = [
-        (a * b).sum(dtype=torch.float64)
-        for a, b in zip(first, second, strict=True)
-        if a is not None and b is not None
-    ]
-    return float(torch.stack(parts).sum())
+def _grad(parameter: torch.nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
+def _dot(first: list[Tensor], second: list[Tensor]) -> float:
+    products = [(a * b).sum(dtype=torch.float64) for a, b in zip(first, second, strict=True)]
+    return float(torch.stack(products).sum())

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from bntricks.batch import Batch
 from bntricks.losses import ce_seen
 from bntricks.losses import lwf as distillation
 from bntricks.methods import NotNegative, method
+from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.quirks import unaugmented
 from bntricks.recipe import Bt, Method
@@ -44,7 +44,7 @@ def warm_up_and_record(state: State, samples: Batch) -> None:
 
 def _warm_up(state: State, samples: Batch) -> None:
     """The backbone stays, in evaluation mode: only its features of each batch are needed."""
-    linear = [module for module in state.net.modules() if isinstance(module, nn.Linear)][-1]
+    linear = classifier(state.net)
     new = torch.tensor(state.lesson.new)
     column = torch.zeros(linear.out_features, dtype=torch.int64)
     column[new] = torch.arange(len(new))
