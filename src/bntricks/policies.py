@@ -145,6 +145,7 @@ class GradientGreedy:
     """
 
     references: int = 32
+    gate: float = 1.0
     fills: Literal["step"] = "step"
     one_each: None = None
 
@@ -156,7 +157,7 @@ class GradientGreedy:
             new = per_sample(state.net, unaugmented(state, samples.x), samples.y)
             old = per_sample(state.net, unaugmented(state, stored_ones.x), stored_ones.y)
             score = 1 + float(batch_cosines(new, old).max())
-            if score < 1 and memory.filled + len(samples) > memory.capacity:
+            if score < self.gate and memory.filled + len(samples) > memory.capacity:
                 own = 1 + cosines(new, old).max(1).values.double().cpu().numpy()
         room = min(memory.capacity - memory.filled, len(samples))
         if room:

@@ -13,3 +13,12 @@ def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns():
     assert len(script.read_text().splitlines()) < 40
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert float(re.search(r"([\d.]+)%", done.stdout)[1]) > 90
+
+
+def test_a_method_of_ones_own_gets_its_bn_tricks_form(tmp_path):
+    script = EXAMPLES / "own_method.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "sharp-er-bnt: CE(B_t) + CE(B_M) + 0.5·Sharp(B_M) with φ from B_b" in done.stdout
+    assert done.stdout.count("ACC") == 2
