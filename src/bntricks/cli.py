@@ -141,13 +141,15 @@ def run(
 
 
 @app.command
-def methods(*, json: Json = False) -> None:
+def methods(*, json: Json = False, markdown: Switch = False) -> None:
     """List every method with its recipe: the columns of the paper's ablation table.
 
     Parameters
     ----------
     json
         Print an array of objects instead.
+    markdown
+        Print a Markdown table instead.
     """
     from bntricks.methods import entries
 
@@ -171,13 +173,18 @@ def methods(*, json: Json = False) -> None:
             entry.name,
             columns["ema"],
             columns["parameters"],
-            f"{columns['forwards']}{' + 1 tracking' if columns['tracking_forwards'] else ''}",
+            _forwards(columns),
             columns["memory"],
             " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
         ]
         for entry, columns in found
     ]
     header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
+    if markdown:
+        print(
+            *(f"| {' | '.join(map(str, row))} |" for row in [header, ["---"] * 6, *rows]), sep="\n"
+        )
+        return
     terminal.out.print(terminal.table("", header, rows))
     terminal.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
@@ -298,6 +305,17 @@ def _refuse_misspelt(hyper: dict[str, float]) -> None:
         close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
         if close:
             raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _forwards(columns: dict[str, str | float]) -> str:
+    """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
+    extra = {
+        "tracking": columns["tracking_forwards"],
+        "teacher": columns["teacher_forwards"],
+        "projection": columns["projection_forwards"],
+    }
+    parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]
+    return " + ".join([str(columns["forwards"]), *parts])
 
 
 def _spread(value: dict[str, float | None] | None) -> str:
