@@ -120,6 +120,38 @@ def test_the_same_run_is_the_same_whatever_does_not_matter(tmp_path):
     assert len(paths) == 1
 
 
+def test_a_default_spelt_out_is_the_same_run(tmp_path):
+    runs = [
+        json.loads(bnt("run", "--method", "der++", *DIGITS, *more, "--json", cwd=tmp_path).stdout)
+        for more in ([], ["--alpha", "0.2"], ["--as-published"], ["--alpha", "0.9"])
+    ]
+    assert runs[0]["path"] == runs[1]["path"] == runs[2]["path"] != runs[3]["path"]
+    assert runs[0]["config"]["hyper"] == {"alpha": 0.2, "beta": 0.5}
+
+
+NAMES = [
+    *("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss", "er", "er-bnt", "der++", "der++-bnt"),
+    *("icarl", "icarl-bnt", "der", "der-bnt", "fdr-bnt", "gss-bnt", "er-balance-batch"),
+    *("er-cur+buf", "er-cur+prev", "er-balance-joint-train", "er-bnt-no-simulator"),
+    *("er-bnt-imbalance-tracker", "icarl-concat", "icarl-bnt-no-simulator"),
+    "icarl-bnt-imbalance-tracker",
+]
+
+
+def test_every_row_of_the_papers_tables_is_there(tmp_path):
+    rows = json.loads(bnt("methods", "--json", cwd=tmp_path).stdout)
+    assert sorted(row["name"] for row in rows) == sorted(NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_runs_from_the_command_line(tmp_path, name):
+    flags = ["--stream", "seq-digits", "--epochs", "2", "--width", "4", "--stages", "2"]
+    done = bnt("run", "--method", name, *flags, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert None not in json.loads(done.stdout)["accuracy"][-1]
+
+
 def test_joint_is_measured_once_and_has_no_backward_transfer(tmp_path):
     record = json.loads(bnt("run", "--method", "joint", *DIGITS, "--json", cwd=tmp_path).stdout)
     assert record["bwt"] is None
@@ -139,6 +171,10 @@ def test_joint_is_measured_once_and_has_no_backward_transfer(tmp_path):
         (["--batch", "1"], ["--batch 1"]),
         (["--epoch", "3"], ["--epoch", "did you mean --epochs?"]),
         (["--alpha", "0.5"], ["er-bnt has no hyper-parameter --alpha"]),
+        (["--method", "der++", "--gamma", "1"], ["der++ has no", "--alpha (default 0.2), --beta"]),
+        (["--method", "der++", "--alpha", "-1"], ["--alpha -1", "greater than or equal to 0"]),
+        (["--method", "icarl", "--memory", "9"], ["an image of each class", "--memory to 10"]),
+        (["--method", "gem", "--memory", "4"], ["an image of each task", "--memory to 5"]),
         (["--device", "tpu"], ["--device tpu"]),
         (["--device", "cuda:7"], ["--device cuda:7", "--device cpu"]),
         (["--stream", "seq-cifar10", "--data", "nowhere"], ["nowhere", "does not exist"]),

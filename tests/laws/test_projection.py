@@ -7,11 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from twin import batches, network
 
 from bntricks.learner import Learner
 from bntricks.methods import make
 from bntricks.projection import cone_weights, gram_matrix, half_space
+from little import network, whole
 
 
 def oracle(products, against, margin, ridge):
@@ -77,7 +77,7 @@ def test_in_the_half_space_no_step_works_against_the_reference(gradient, referen
 def test_a_gradient_that_is_not_finite_does_not_crash_the_projection(name):
     learner = Learner(network(), make(name), memory=12, memory_batch=6, tasks=2, lr=0.1)
     for task in (1, 2):
-        x, y = (torch.cat(part) for part in zip(*batches(task), strict=True))
+        x, y = whole(task)
         learner.begin([2 * task - 2, 2 * task - 1], x, y)
         learner.observe(x[:7], y[:7])
         learner.end(x, y)

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 from torch import nn
-from twin import batches, network
 
 from bntricks import engine
 from bntricks.batch import Batch
@@ -16,6 +15,8 @@ from bntricks.nets import ResNet
 from bntricks.norm import ema_reach, update_ema
 from bntricks.step import Draws
 from bntricks.streams import open_stream
+from little import batches, network
+from little import whole as everything
 
 RECIPES = list(entries())
 BALANCING = [name for name in RECIPES if make(name).ema is not None]
@@ -31,7 +32,7 @@ def after(name, steps):
     """A learner three tasks long, stopped after this many steps, and the batch that comes next."""
     who = learner(name)
     for task in (1, 2, 3):
-        x, y = (torch.cat(part) for part in zip(*batches(task), strict=True))
+        x, y = everything(task)
         who.begin([2 * task - 2, 2 * task - 1], x, y)
         for index, (x, y) in enumerate(batches(task)):
             ids = torch.arange(len(y)) + index * len(y)
@@ -39,7 +40,7 @@ def after(name, steps):
                 return who, Batch(x, y, ids=ids)
             who.observe(x, y, ids=ids)
             steps -= 1
-        who.end(*(torch.cat(part) for part in zip(*batches(task), strict=True)))
+        who.end(*everything(task))
     raise AssertionError("no such step")
 
 
