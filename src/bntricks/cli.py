@@ -181,9 +181,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     ]
     header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
     if markdown:
-        print(
-            *(f"| {' | '.join(map(str, row))} |" for row in [header, ["---"] * 6, *rows]), sep="\n"
-        )
+        print(terminal.markdown(header, rows))
         return
     terminal.out.print(terminal.table("", header, rows))
     terminal.out.print(

@@ -100,6 +100,8 @@ class Learner:
         known = sorted(set(before.seen) & set(classes))
         if known:
             raise ValueError(f"classes {known} were learned in an earlier task")
+        if y is None and self.method.weighs_by_size:
+            raise ValueError("this method weighs losses by the task's size: begin(classes, x, y)")
         size = 0 if y is None else len(y)
         self.state.lesson = Lesson(before.t + 1, tuple(classes), before.seen, size)
         if self.method.prepare is not None:

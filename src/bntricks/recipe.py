@@ -221,6 +221,11 @@ class Method:
         return Bmix in self.sources
 
     @property
+    def weighs_by_size(self) -> bool:
+        """Some term has the weight λ, which depends on the task's size."""
+        return any(term.shared for update in self.updates for term in update.terms)
+
+    @property
     def tracks_apart(self) -> bool:
         """φ needs a forward of its own: no parameter pass sees the tracked batch."""
         return self.ema is not None and self.ema not in self.sources

@@ -19,8 +19,20 @@ from bntricks.batch import BalanceRule, Batch, balance, copies
 from bntricks.memory import Memory
 from bntricks.nets import features
 from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
-from bntricks.recipe import BM, BM2, Balanced, Bmix, Bp, Bt, Copies, Lesson, Method, Source, Term
-from bntricks.recipe import Union as Joined
+from bntricks.recipe import (
+    BM,
+    BM2,
+    Balanced,
+    Bmix,
+    Bp,
+    Bt,
+    Copies,
+    Lesson,
+    Method,
+    Source,
+    Term,
+    Union,
+)
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
@@ -160,7 +172,7 @@ class Draws:
     def _draw(self, source: Source) -> Batch | None:
         lesson = self.state.lesson
         match source:
-            case Joined(left, right):
+            case Union(left, right):
                 first, second = self.batch(left), self.batch(right)
                 return first | second if first and second else first or second
             case Balanced(current, memory):

@@ -75,6 +75,13 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     return grid
 
 
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The same as a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
 def matrix(accuracy: Sequence[Sequence[float | None]]) -> Table:
     """R: a row for each task learned, a column for each task tested."""
     rows = [
