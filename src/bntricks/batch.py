@@ -6,13 +6,13 @@ count ever waits for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 BalanceRule = Literal["count", "ratio"]
 
@@ -88,6 +88,20 @@ def balance(
     # At least two samples in all: a single one has no variance to track.
     take = min(max(even - fresh, 2 - len(memory), 0), len(current))
     return memory | current.head(take) if take else memory
+
+
+def shuffled(count: int, size: int, order: Generator) -> Iterator[Tensor]:
+    """The indices of `count` samples in random order, in batches; a last one of a single sample
+    joins the batch before it, because BatchNorm needs a variance."""
+    chosen = torch.randperm(count, generator=order)
+    last = batch_count(count, size) - 1
+    for index in range(last + 1):
+        yield chosen[index * size : (index + 1) * size if index < last else None]
+
+
+def batch_count(count: int, size: int) -> int:
+    """How many batches `shuffled` makes."""
+    return max(1, -(-(count - 1) // size) if count % size == 1 else -(-count // size))
 
 
 def _weights(batch: Batch) -> Tensor:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Generator, Tensor
 
+from bntricks.batch import batch_count, shuffled
 from bntricks.config import Config
 from bntricks.learner import Learner
 from bntricks.methods import make
@@ -61,7 +59,7 @@ def train(
         # φ is next read when the task is over.
         until_read = config.epochs * batch_count(len(material), config.batch)
         for epoch in range(config.epochs):
-            for ids in batches(len(material), config.batch, generators.order):
+            for ids in shuffled(len(material), config.batch, generators.order):
                 loss = learner.observe(
                     images[ids.to(learner.device)],
                     material.y[ids],
@@ -133,19 +131,6 @@ def mixed(learner: Learner, images: Images, stream: Stream) -> Images:
     if learner.state.as_published:
         stored = corrupted(stored, stream)
     return Images(torch.cat([images.x, stored]), torch.cat([images.y, memory.y[: memory.filled]]))
-
-
-def batches(count: int, size: int, order: Generator) -> Iterator[Tensor]:
-    """Shuffled indices in batches; a last one of a single image joins the batch before it,
-    because BatchNorm needs a variance."""
-    chosen = torch.randperm(count, generator=order)
-    last = batch_count(count, size) - 1
-    for index in range(last + 1):
-        yield chosen[index * size : (index + 1) * size if index < last else None]
-
-
-def batch_count(count: int, size: int) -> int:
-    return math.ceil((count - 1) / size) if count % size == 1 else math.ceil(count / size)
 
 
 def together(stream: Stream) -> Task:

@@ -117,6 +117,8 @@ class Learner:
         included, until someone predicts. If it is given, tracking passes that no prediction would
         feel are left out; never promise too much.
         """
+        if len(y) < 2:
+            raise ValueError("a batch of one sample has no variance: join it to the batch before")
         self._means = None
         raw = Batch(x.to(self.device, non_blocking=True), y.cpu(), ids=ids)
         return step(self.state, raw, horizon=horizon)

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bntricks.batch import Batch
-from bntricks.gradients import batch_cosines, cosines, per_sample
+from bntricks.batch import Batch, shuffled
+from bntricks.gradients import Gradients, batch_cosines, cosines, per_sample
 from bntricks.norm import frozen_ema
 from bntricks.quirks import unaugmented
 
@@ -68,7 +68,7 @@ class Herding:
 
     def update(self, state: State, samples: Batch) -> None:
         memory, lesson = stored(state), state.lesson
-        share = memory.capacity // len(lesson.seen)
+        share = equal_share(memory, len(lesson.seen), "classes")
         labels = memory.y[: memory.filled].numpy()
         keep = [np.flatnonzero(labels == label)[:share] for label in lesson.old]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
@@ -94,7 +94,7 @@ class PerTask:
         memory = stored(state)
         if state.tasks is None:
             raise ValueError("an equal share a task needs the number of tasks: Learner(tasks=...)")
-        share = memory.capacity // state.tasks
+        share = equal_share(memory, state.tasks, "tasks")
         order = torch.randperm(len(samples), generator=memory.insertion)
         memory.append(rows(samples, order[:share]), task=state.lesson.t)
 
@@ -113,22 +113,20 @@ class Outputs:
 
     def update(self, state: State, samples: Batch) -> None:
         memory, t = stored(state), state.lesson.t
-        share = memory.capacity // t
+        share = equal_share(memory, t, "tasks")
         keep = [memory.of_task(task)[:share] for task in range(1, t)]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
-        order = torch.randperm(len(samples), generator=memory.insertion)[:share]
-        parts = list(torch.split(order, state.batch))
-        if len(parts) > 1 and len(parts[-1]) == 1:  # one sample has no variance
-            parts[-2:] = [torch.cat(parts[-2:])]
-        for part in parts:
+        # Whole batches go through the network, as in training; the last is stored in part.
+        for part in shuffled(len(samples), state.batch, memory.insertion):
+            left = share - len(memory.of_task(t))
+            if left <= 0:
+                break
             chosen = rows(samples, part)
             view = state.view(chosen.x, state.replay_augmentation)
-            with (
-                torch.no_grad(),
-                nullcontext() if state.method.ema is None else frozen_ema(state.net),
-            ):
+            conventional = state.method.ema is None
+            with torch.no_grad(), nullcontext() if conventional else frozen_ema(state.net):
                 logits = state.forward(view)
-            memory.append(replace(chosen, logits=logits), task=t)
+            memory.append(replace(chosen, logits=logits).head(left), task=t)
 
     def __str__(self) -> str:
         return "random per task with logits, at task end"
@@ -154,8 +152,8 @@ class GradientGreedy:
         stored_ones = memory.sample(self.references)
         score, own = 0.1, None  # nothing to compare with yet
         if stored_ones is not None:
-            new = per_sample(state.net, unaugmented(state, samples.x), samples.y)
-            old = per_sample(state.net, unaugmented(state, stored_ones.x), stored_ones.y)
+            new = self._gradients(state, samples, total=True)
+            old = self._gradients(state, stored_ones, total=False)
             score = 1 + float(batch_cosines(new, old).max())
             if score < self.gate and memory.filled + len(samples) > memory.capacity:
                 own = 1 + cosines(new, old).max(1).values.double().cpu().numpy()
@@ -166,6 +164,10 @@ class GradientGreedy:
             memory.scores[entering] = score
         if own is not None:
             self._replace(memory, samples, own, room, task=t)
+
+    def _gradients(self, state: State, samples: Batch, *, total: bool) -> Gradients:
+        y = samples.y.to(samples.x.device)
+        return per_sample(state.net, unaugmented(state, samples.x), y, total=total)
 
     def _replace(
         self, memory: Memory, samples: Batch, own: Array, first: int, *, task: int
@@ -209,6 +211,15 @@ def rows(batch: Batch, index: Tensor) -> Batch:
     """These rows of raw samples."""
     ids = batch.ids[index] if batch.ids is not None else index
     return Batch(batch.x[index.to(batch.x.device)], batch.y[index], ids=ids)
+
+
+def equal_share(memory: Memory, parties: int, what: str) -> int:
+    """Slots for each of so many classes or tasks, floored."""
+    if memory.capacity < parties:
+        raise ValueError(
+            f"a memory of {memory.capacity} cannot keep a sample of each of {parties} {what}"
+        )
+    return memory.capacity // parties
 
 
 def stored(state: State) -> Memory:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bntricks import Batch, balance
-from bntricks.batch import copies
+from bntricks.batch import batch_count, copies, shuffled
 
 
 def batch(labels):
@@ -75,3 +75,12 @@ def test_copies_weigh_together_as_much_as_one():
     assert tripled.weight.sum().item() == 2.0
     joined = batch([5, 5]) | tripled
     assert joined.weight.tolist()[:2] == [1.0, 1.0]
+
+
+@given(st.integers(2, 400), st.integers(2, 64))
+def test_every_sample_comes_once_an_epoch_and_never_alone(count, size):
+    parts = list(shuffled(count, size, torch.Generator()))
+    assert sorted(torch.cat(parts).tolist()) == list(range(count))
+    assert len(parts) == batch_count(count, size)
+    assert all(2 <= len(part) <= size + 1 for part in parts)
+    assert all(len(part) == size for part in parts[:-1])

@@ -1,11 +1,8 @@
 """Metrics are pure functions of R; the expected values were worked out by hand."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bntricks import record
-from bntricks.engine import batch_count, batches
 
 R = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]
 
@@ -37,14 +34,3 @@ def test_what_was_never_measured_is_no_number():
 
 def test_one_task_has_nothing_to_forget():
     assert record.bwt([[80.0]]) is None
-
-
-@given(st.integers(2, 400), st.integers(2, 64))
-def test_every_sample_comes_once_an_epoch_and_never_alone(count, size):
-    import torch
-
-    parts = list(batches(count, size, torch.Generator()))
-    assert sorted(torch.cat(parts).tolist()) == list(range(count))
-    assert len(parts) == batch_count(count, size)
-    assert all(2 <= len(part) <= size + 1 for part in parts)
-    assert all(len(part) == size for part in parts[:-1])

@@ -1,42 +1,37 @@
 """ER, ER-BNT, the pilots and the ablations equal their straight-line twins, step for step."""
 
 import pytest
-import torch
 import torch.nn.functional as F
-from twin import CAPACITY, LR, MEMORY_BATCH, Twin, balanced, batches, network, stacked
-
-from bntricks.learner import Learner
-from bntricks.methods import make
-from bntricks.seeds import Generators
+from twin import EVEN, UNEVEN, side_by_side, stacked
 
 
-def sgd(twin, bt, t):
+def sgd(twin, bt):
     twin.descend(twin.ce(bt, track=True))
 
 
-def er(twin, bt, t):
+def er(twin, bt):
     twin.descend(twin.ce(bt + twin.draw(), track=True))
 
 
-def er_bnt(twin, bt, t):
+def er_bnt(twin, bt):
     bm = twin.draw()
-    twin.track(balanced(bt, bm, t))
+    twin.track(twin.balanced(bt, bm))
     loss = twin.ce(bt, track=False)
     if bm:
         loss = loss + twin.ce(bm, track=False)
     twin.descend(loss)
 
 
-def er_balance_batch(twin, bt, t):
+def er_balance_batch(twin, bt):
     bm = twin.draw()
-    copies = bm * max(t - 1, 1)
-    x, y = stacked(bt + copies)
+    count = max(twin.t - 1, 1)
+    x, y = stacked(bt + bm * count)
     each = F.cross_entropy(twin.forward(x, track=True), y, reduction="none")
-    loss = each[: len(bt)].sum() + each[len(bt) :].sum() / max(t - 1, 1)
+    loss = each[: len(bt)].sum() + each[len(bt) :].sum() / count
     twin.descend(loss / (len(bt) + len(bm)))
 
 
-def er_cur_buf(twin, bt, t):
+def er_cur_buf(twin, bt):
     bm = twin.draw()
     loss = twin.ce(bt, track=True)
     if bm:
@@ -44,26 +39,26 @@ def er_cur_buf(twin, bt, t):
     twin.descend(loss)
 
 
-def er_cur_prev(twin, bt, t):
-    bp = twin.draw(before=t)
+def er_cur_prev(twin, bt):
+    bp = twin.draw(before=twin.t)
     loss = twin.ce(bt, track=True)
     if len(bp) > 1:
         loss = loss + twin.ce(bp, track=True)
     twin.descend(loss)
 
 
-def er_balance_joint_train(twin, bt, t):
+def er_balance_joint_train(twin, bt):
     bm = twin.draw()
-    twin.track(balanced(bt, bm, t))
+    twin.track(twin.balanced(bt, bm))
     loss = twin.ce(bt + bm, track=False)
     if bm:
         loss = loss + twin.ce(bm, track=False)
     twin.descend(loss)
 
 
-def er_bnt_no_simulator(twin, bt, t):
-    bp = twin.draw(before=t)
-    twin.track(balanced(bt, bp, t))
+def er_bnt_no_simulator(twin, bt):
+    bp = twin.draw(before=twin.t)
+    twin.track(twin.balanced(bt, bp))
     loss = twin.ce(bt, track=False)
     if len(bp) > 1:
         loss = loss + twin.ce(bp, track=False)
@@ -83,32 +78,15 @@ TWINS = {
 }
 
 
+def with_reservoir(step):
+    def run(twin, bt):
+        step(twin, bt)
+        twin.reservoir(bt)
+
+    return run
+
+
+@pytest.mark.parametrize("lessons", [EVEN, UNEVEN], ids=["even", "uneven"])
 @pytest.mark.parametrize("name", TWINS)
-def test_the_recipe_equals_its_twin_over_three_tasks_of_three_steps(name):
-    net, generators = network(), Generators.of(3)
-    twin = Twin(
-        net, generators.memory_insertion.clone_state(), generators.memory_sampling.clone_state()
-    )
-    learner = Learner(
-        net, make(name), memory=CAPACITY, memory_batch=MEMORY_BATCH, lr=LR, seed=generators
-    )
-    for task in (1, 2, 3):
-        learner.begin([2 * task - 2, 2 * task - 1])
-        for x, y in batches(task):
-            bt = list(zip(x, y, strict=True))
-            TWINS[name](twin, bt, task)
-            twin.reservoir(bt, task)
-            learner.observe(x, y)
-            assert_same(learner, twin)
-        learner.end()
-
-
-def assert_same(learner, twin):
-    for name, value in learner.net.named_parameters():
-        assert torch.allclose(value, twin.theta[name], atol=1e-6), name
-    for name, value in learner.net.named_buffers():
-        assert torch.allclose(value, twin.phi[name], atol=1e-6), name
-    if learner.memory is not None:
-        x, y = stacked([(slot["x"], slot["y"]) for slot in twin.slots])
-        assert torch.equal(learner.memory.x[: len(x)], x)
-        assert torch.equal(learner.memory.y[: len(x)], y)
+def test_the_recipe_equals_its_twin_over_three_tasks_of_three_steps(name, lessons):
+    side_by_side(name, with_reservoir(TWINS[name]), lessons=lessons)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from bntricks.batch import Batch
+from bntricks.batch import Batch, shuffled
 from bntricks.losses import ce_seen
 from bntricks.losses import lwf as distillation
 from bntricks.methods import NotNegative, method
@@ -52,7 +52,7 @@ def _warm_up(state: State, samples: Batch) -> None:
     generator = state.replay_augmentation  # nothing is replayed, so it is free
     for epoch in range(state.epochs):
         state.report("warming up the classifier", epoch, state.epochs)
-        for rows in torch.split(torch.randperm(len(samples), generator=generator), state.batch):
+        for rows in shuffled(len(samples), state.batch, generator):
             x = state.view(samples.x[rows.to(samples.x.device)], generator)
             wanted = column[samples.y[rows]].to(x.device)
             with torch.no_grad():
