@@ -162,7 +162,7 @@ def _along(a: Tensor, d: Tensor, g: Tensor) -> Tensor:
 
 def _squares(a: Tensor, d: Tensor) -> Tensor:
     """|Σ_p d_p ⊗ a_p|² for every sample, [b]."""
-    if a.shape[1] == 1:  # a matrix product would lose digits on long vectors
+    if a.shape[1] == 1:  # matrix products of long vectors are slow and lose digits
         return a.square().sum((1, 2)) * d.square().sum((1, 2))
     return ((a @ a.mT) * (d @ d.mT)).sum((1, 2))
 

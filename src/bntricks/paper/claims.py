@@ -1,0 +1,150 @@
+"""What the paper says in words, made exact: which number of which runs, and against what.
+
+A `Statement` is what a study's TOML writes, often for several metrics, streams and variants at
+once; a `Claim` is one comparison of it. Every claim is a weighted sum of sides, so its difference
+is taken in the same way from the runs of a seed and from the paper's tables.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+Kind = Literal["greater", "sign", "similar", "trend"]
+
+Metric = Annotated[
+    str,
+    Field(
+        pattern=r"^(acc|bwt|forgetting|last_task|previous|learned|every_task"
+        r"|acc_after:[1-9]\d*|accuracy:[1-9]\d*:[1-9]\d*|biased_phi\.(acc_lost|last_task_gained))$"
+    ),
+]
+"""A number of a record. `acc_after:k` is ACC after task k, `accuracy:i:j` is R[i][j], `previous`
+the mean final accuracy of all tasks but the last, `learned` the mean accuracy of each task right
+after it was learned, `every_task` the final accuracy of each task: the claim must hold on all."""
+
+STREAMS = {
+    "seq-cifar10": "Seq-CIFAR-10",
+    "seq-cifar100": "Seq-CIFAR-100",
+    "seq-cifar100-20": "Seq-CIFAR-100-20",
+    "seq-tiny-imagenet": "Seq-Tiny-ImageNet",
+    "seq-tiny-imagenet-20": "Seq-Tiny-ImageNet-20",
+}
+"""The paper's names of the streams."""
+
+
+class Side(BaseModel):
+    """One side of a comparison: a method on a stream, in one variant of the study."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    stream: str
+    variant: str = ""
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, (self.method, self.variant)))
+
+
+class Claim(BaseModel):
+    """One statement that runs can support or contradict.
+
+    `greater`: the metric of A is greater than that of B. `sign`: the metric of A is greater than 0.
+    `similar`: A and B differ by less than the margin. `trend`: A's gain over B grows along the
+    listed variants; its difference is the slope of a straight line through the gains, in points
+    for each step from one variant to the next.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    where: str
+    kind: Kind
+    metric: Metric
+    a: Side
+    b: Side | None = None
+    margin: Annotated[float, Field(gt=0)] | None = None
+    along: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _complete(self) -> Claim:
+        if (self.b is None) != (self.kind == "sign"):
+            raise ValueError(f"{self.text!r}: every kind but sign compares with a side b")
+        if (self.margin is None) == (self.kind == "similar"):
+            raise ValueError(f"{self.text!r}: a margin belongs to kind similar, and only there")
+        if (len(self.along) < 2) == (self.kind == "trend"):
+            raise ValueError(f"{self.text!r}: kind trend, and only it, needs two variants in along")
+        if self.metric == "every_task" and self.kind != "greater":
+            raise ValueError(f"{self.text!r}: every_task is for kind greater")
+        if self.b is not None and self.b.stream != self.a.stream:
+            raise ValueError(f"{self.text!r}: both sides must learn one stream")
+        return self
+
+    def terms(self) -> tuple[tuple[float, Side], ...]:
+        """Sides with their weights: the difference is the weighted sum of their metrics."""
+        if self.b is None:
+            return ((1.0, self.a),)
+        if self.kind != "trend":
+            return ((1.0, self.a), (-1.0, self.b))
+        centred = [i - (len(self.along) - 1) / 2 for i in range(len(self.along))]
+        scale = sum(x * x for x in centred)
+        return tuple(
+            (sign * x / scale, side.model_copy(update={"variant": label}))
+            for x, label in zip(centred, self.along, strict=True)
+            for sign, side in ((1, self.a), (-1, self.b))
+        )
+
+
+def _several(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class Party(BaseModel):
+    """A side before its stream is filled in; a variant of its own goes before the statement's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str
+    variant: str | None = None
+
+
+class Statement(BaseModel):
+    """Claims that differ only in metric, stream or variant, with {metric}, {stream} and {variant}
+    in their text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    where: str
+    kind: Kind
+    metric: Annotated[tuple[Metric, ...], BeforeValidator(_several)]
+    stream: Annotated[tuple[str, ...], BeforeValidator(_several)]
+    variant: Annotated[tuple[str, ...], BeforeValidator(_several)] = ("",)
+    a: Party
+    b: Party | None = None
+    margin: float | None = None
+    along: tuple[str, ...] = ()
+
+    def claims(self) -> tuple[Claim, ...]:
+        return tuple(
+            Claim(
+                text=self.text.format(
+                    metric=metric.upper(), stream=STREAMS.get(stream, stream), variant=variant
+                ),
+                where=self.where,
+                kind=self.kind,
+                metric=metric,
+                a=_side(self.a, stream, variant),
+                b=None if self.b is None else _side(self.b, stream, variant),
+                margin=self.margin,
+                along=self.along,
+            )
+            for metric, stream, variant in product(self.metric, self.stream, self.variant)
+        )
+
+
+def _side(party: Party, stream: str, variant: str) -> Side:
+    own = variant if party.variant is None else party.variant
+    return Side(method=party.method, stream=stream, variant=own)

@@ -1,0 +1,73 @@
+"""The paper's numbers as Tables 1 to 4 print them: mean and standard deviation over 10 runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Number(NamedTuple):
+    """Mean and standard deviation, in percent."""
+
+    mean: float
+    sd: float
+
+
+class Row(BaseModel):
+    """A method's line in a table. Joint Training has no BWT."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    acc: Number
+    bwt: Number | None = None
+
+
+class Table(BaseModel):
+    """A table of the paper, or the columns of one stream and memory in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: int
+    stream: str
+    memory: int
+    rows: Mapping[str, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One result of the paper with everything that identifies it."""
+
+    table: int
+    stream: str
+    memory: int
+    method: str
+    acc: Number
+    bwt: Number | None
+
+
+class Reported(BaseModel):
+    """All of them, and the size of the memory where a table does not name it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory: Mapping[str, int]
+    tables: tuple[Table, ...]
+
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(
+            Entry(table.table, table.stream, table.memory, method, row.acc, row.bwt)
+            for table in self.tables
+            for method, row in table.rows.items()
+        )
+
+    def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
+        """The paper's result of this method, at the stream's own size of memory by default. Where
+        two tables print it, they print the same."""
+        wanted = (method, stream, memory or self.memory.get(stream))
+        for entry in self.entries():
+            if (entry.method, entry.stream, entry.memory) == wanted:
+                return entry
+        return None
