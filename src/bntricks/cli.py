@@ -17,9 +17,13 @@ from pydantic import ValidationError
 from bntricks import terminal
 from bntricks.config import Config, explain
 from bntricks.errors import HeldError, RunError, UserError
+from bntricks.paper import ScaleName
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bntricks.record import Record
+    from bntricks.sweep import Failure
 
 app = App(
     name="bnt",
@@ -66,7 +70,6 @@ def demo(
     names = [f"{config.method} seed {config.seed}" for config in configs]
     with terminal.sweep_progress(names) as sink:
         results = sweep(configs, out=out, workers=workers, sink=sink)
-    failures = [result for result in results if isinstance(result, Failure)]
     rows = summary(result for result in results if not isinstance(result, Failure))
     note = "too short to show the effect; run without --quick" if quick else None
     if json:
@@ -84,10 +87,7 @@ def demo(
         title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
         terminal.out.print(terminal.table(title, ["method", "ACC", "BWT", "forwards/step"], cells))
         print(*([f"({note})"] if note else []), f"results in {out}/", sep="\n")
-    if failures:
-        raise RunError(
-            "\n".join(f"{f.config.method} seed {f.config.seed}: {f.reason}" for f in failures)
-        )
+    _raise_failures(results)
 
 
 @app.command
@@ -211,6 +211,82 @@ def streams(*, json: Json = False) -> None:
 
 
 @app.command
+def study(
+    name: str,
+    /,
+    *,
+    scale: ScaleName = "lite",
+    seeds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    streams: Annotated[
+        tuple[str, ...],
+        Parameter(name=["--streams", "--stream"], negative=(), consume_multiple=True),
+    ] = (),
+    all: Switch = False,
+    data: Path | None = None,
+    out: Path = Path("runs"),
+    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+) -> None:
+    """Run a study of the paper, and say which of its claims hold.
+
+    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, frameworks. Runs
+    that are already there are not trained again, so an interrupted study goes on where it was,
+    and a run that fails does not stop the others.
+
+    Parameters
+    ----------
+    name
+        The study.
+    scale
+        `paper` is the full protocol, `lite` a CPU-sized one that still shows effects, `smoke` takes
+        seconds and only proves that it runs.
+    seeds
+        Repetitions [default: the scale's].
+    methods
+        Only these of the study's methods.
+    streams
+        Only these of its streams, or others to move it to.
+    all
+        Also what the paper left out for its training time.
+    data
+        Folder with existing data [default: $BNT_DATA, or downloads].
+    out
+        Where runs are written, each in a folder of its own, and the report beside them.
+    workers
+        Runs at the same time, one thread each [default: one a core].
+    """
+    from bntricks.paper import load_study
+    from bntricks.report.verdicts import verdicts
+    from bntricks.study import plan, seconds_left
+    from bntricks.sweep import Failure, available_cores, sweep
+
+    chosen = load_study(name)
+    configs = plan(chosen, scale, seeds=seeds, methods=methods, streams=streams, everything=all)
+    count = min(workers or available_cores(), max(len(configs), 1))
+    minutes = seconds_left(configs, data, out) / count / 60
+    terminal.complain(f"{name}: {len(configs)} runs, about {minutes:.0f} minutes on {count} cores")
+    names = [f"{config.method} on {config.stream}, seed {config.seed}" for config in configs]
+    with terminal.sweep_progress(names) as sink:
+        results = sweep(configs, data=data, out=out, workers=count, sink=sink) if configs else []
+    found = verdicts(chosen, scale, [r for r in results if not isinstance(r, Failure)])
+    header = ["claim", "paper", "here", "95% interval", "seeds", "p (Holm)", "verdict"]
+    rows = [
+        [
+            row.claim,
+            _number(row.paper),
+            _number(row.ours),
+            "–" if row.low is None else f"{_number(row.low)} to {_number(row.high)}",
+            row.seeds,
+            "–" if row.p_holm is None else f"{row.p_holm:.3f}",
+            row.verdict,
+        ]
+        for row in found
+    ]
+    terminal.out.print(terminal.table(f"{chosen.title} ({scale})", header, rows))
+    _raise_failures(results)
+
+
+@app.command
 def bench(
     *,
     methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
@@ -303,6 +379,18 @@ def _refuse_misspelt(hyper: dict[str, float]) -> None:
         close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
         if close:
             raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _raise_failures(results: Sequence[Record | Failure]) -> None:
+    """Runs that failed did not stop the others, but they are said, and the exit code is 1."""
+    failed = [result for result in results if not isinstance(result, dict)]
+    if failed:
+        lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)
+        raise RunError("\n".join(lines))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.1f}"
 
 
 def _forwards(columns: dict[str, str | float]) -> str:

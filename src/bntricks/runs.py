@@ -70,7 +70,9 @@ def run(
     return {**record, "path": str(folder), "already_there": False}
 
 
-def prepare(config: Config, data: Path | str | None, sink: Sink) -> tuple[Stream, Config]:
+def prepare(
+    config: Config, data: Path | str | None, sink: Sink = lambda event: None
+) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
     entry = find(config.method)
