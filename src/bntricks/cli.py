@@ -85,7 +85,7 @@ def demo(
             for row in rows
         ]
         title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
-        terminal.out.print(terminal.table(title, ["method", "ACC", "BWT", "forwards/step"], cells))
+        terminal.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
         print(*([f"({note})"] if note else []), f"results in {out}/", sep="\n")
     _raise_failures(results)
 
@@ -183,7 +183,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     if markdown:
         print(terminal.markdown(header, rows))
         return
-    terminal.out.print(terminal.table("", header, rows))
+    terminal.show(header, rows)
     terminal.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
         "\nForwards are per step, once there is something in memory. --json tells more."
@@ -207,7 +207,7 @@ def streams(*, json: Json = False) -> None:
     if json:
         _print_json(rows)
         return
-    terminal.out.print(terminal.table("", list(rows[0]), [list(row.values()) for row in rows]))
+    terminal.show(list(rows[0]), [list(row.values()) for row in rows])
 
 
 @app.command
@@ -282,7 +282,7 @@ def study(
         ]
         for row in found
     ]
-    terminal.out.print(terminal.table(f"{chosen.title} ({scale})", header, rows))
+    terminal.show(header, rows, title=f"{chosen.title} ({scale})")
     _raise_failures(results)
 
 
@@ -336,7 +336,7 @@ def bench(
     ]
     title = f"{found['unit']}; medians of {rounds} rounds"
     header = ["step of", "× raw32", "95% interval", "to reach", ""]
-    terminal.out.print(terminal.table(title, header, rows))
+    terminal.show(header, rows, title=title)
 
 
 def main() -> NoReturn:
@@ -418,7 +418,7 @@ def _print_record(record: Record) -> None:
     config, data = record["config"], record["data"]
     done = "already there" if record["already_there"] else "done"
     print(f"{config['method']} on {config['stream']}, seed {config['seed']}: {done}")
-    terminal.out.print(terminal.matrix(record["accuracy"]))
+    terminal.matrix(record["accuracy"])
     bwt = "" if record["bwt"] is None else f"   BWT {record['bwt']:.2f}"
     print(f"\nACC {record['acc']:.2f}{bwt}")
     if data["cut_down"]:

@@ -127,6 +127,8 @@ class Learner:
         """The task is over; these were its samples."""
         self._means = None
         policy = self.method.memory
+        if self.method.finish is not None:
+            self.method.finish(self.state)
         if self.method.teacher == "previous":
             self.state.teacher = copy.deepcopy(self.net).eval().requires_grad_(False)
         if policy is not None and policy.fills == "task end":

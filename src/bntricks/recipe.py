@@ -195,6 +195,8 @@ class Method:
     """δ in δ‖θ‖²."""
     prepare: Callable[[State, Batch], None] | None = None
     """What is done before a task is learned, with all its raw samples."""
+    finish: Callable[[State], None] | None = None
+    """What is done when a task has been learned, before anyone predicts."""
     reads_ema: bool = False
     """φ is read inside a task, so no tracking pass may be left out."""
     joint: bool = False

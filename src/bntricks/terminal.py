@@ -63,16 +63,18 @@ def progress() -> Iterator[Sink]:
         yield show
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """A table of plain values; numbers to the right."""
-    grid = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+    """Print a table of plain values, numbers to the right, under its title."""
+    if title:
+        print(title)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows)
         justify: Literal["left", "right"] = "right" if numeric else "left"
         grid.add_column(column, justify=justify, overflow="fold", no_wrap=index == 0)
     for row in rows:
         grid.add_row(*(escape(str(cell)) for cell in row))
-    return grid
+    out.print(grid)
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -82,15 +84,15 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
-def matrix(accuracy: Sequence[Sequence[float | None]]) -> Table:
-    """R: a row for each task learned, a column for each task tested."""
+def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
+    """Print R: a row for each task learned, a column for each task tested."""
     rows = [
         [f"after {i + 1}", *("" if v is None else f"{v:.1f}" for v in row)]
         for i, row in enumerate(accuracy)
         if any(v is not None for v in row)
     ]
     columns = ["accuracy %", *(f"task {j + 1}" for j in range(len(accuracy)))]
-    return table("", columns, rows)
+    show(columns, rows)
 
 
 def complain(message: str) -> None:

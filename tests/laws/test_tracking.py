@@ -117,6 +117,18 @@ def test_predictions_put_the_mode_back_when_the_network_raises():
     assert who.net.training
 
 
+def test_evaluation_leaves_every_tensor_alone():
+    stream = open_stream("seq-digits", images_per_class=20)[:2]
+    config = Config(method="er-bnt", epochs=1, width=2, blocks=1, stages=2, memory=20)
+    who = engine.train(config, stream).learner
+    before = whole(who.net), {k: v for k, v in who.memory.state_dict().items() if k != "x"}
+    for task in stream:
+        engine.evaluate(who, task)
+    assert_equal(before[0], whole(who.net))
+    assert all(before[1][k] is who.memory.state_dict()[k] for k in ("y", "ids", "tasks"))
+    assert who.net.training
+
+
 def fast_forgetting(*args, **kwargs):
     """A network whose φ forgets in K = 19 steps, so that a short test has much to leave out."""
     net = ResNet(*args, **kwargs)

@@ -1,6 +1,7 @@
 """ER, ER-BNT, the pilots and the ablations equal their straight-line twins, step for step."""
 
 import pytest
+import torch
 import torch.nn.functional as F
 from twin import EVEN, UNEVEN, side_by_side, stacked
 
@@ -90,3 +91,22 @@ def with_reservoir(step):
 @pytest.mark.parametrize("name", TWINS)
 def test_the_recipe_equals_its_twin_over_three_tasks_of_three_steps(name, lessons):
     side_by_side(name, with_reservoir(TWINS[name]), lessons=lessons)
+
+
+def test_er_with_recalibration_sets_phi_to_the_memorys_own_moments():
+    def end(twin, task):
+        x, _ = stacked(twin.slots)
+        for linear, norm in (("0", "1"), ("3", "4")):
+            with torch.no_grad():
+                x = x @ twin.theta[f"{linear}.weight"].T + twin.theta[f"{linear}.bias"]
+                twin.phi[f"{norm}.running_mean"] = x.mean(0)
+                twin.phi[f"{norm}.running_var"] = x.var(0)
+                x = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
+                x = (twin.theta[f"{norm}.weight"] * x + twin.theta[f"{norm}.bias"]).clamp(min=0)
+        torch.randperm(len(twin.slots), generator=twin.sampling)
+
+    def step(twin, bt):
+        er(twin, bt)
+        twin.reservoir(bt)
+
+    side_by_side("er-recalibrate", step, end=end)

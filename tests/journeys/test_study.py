@@ -1,0 +1,43 @@
+"""Studies from the command line: runs, verdicts, and failures that stay alone."""
+
+import json
+
+import pytest
+from test_command_line import bnt, refused
+
+
+@pytest.mark.slow
+def test_a_smoke_study_runs_and_judges_every_claim(tmp_path):
+    done = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "8 runs, about" in done.stderr
+    assert "ER-Cur+Prev has a positive BWT on Seq-CIFAR-10" in done.stdout
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 8
+    again = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
+    assert again.stderr.count("already there") == 8
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_does_not_take_the_others_with_it(tmp_path):
+    flags = ["study", "pilot", "--scale", "smoke", "--stream", "seq-digits", "--seeds", "1"]
+    bnt(*flags, cwd=tmp_path)
+    victim = next(
+        path
+        for path in tmp_path.glob("runs/*/record.json")
+        if json.loads(path.read_text())["method"] == "er-cur+buf"
+    )
+    victim.unlink()
+    (victim.parent / "lock").unlink()
+    (victim.parent / "lock").mkdir()  # nobody can work here any more
+    done = bnt(*flags, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "er-cur+buf, seed 0: cannot write" in done.stderr
+    assert done.stderr.count("already there") == 3
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_study_or_method_is_a_clear_line(tmp_path):
+    refused(bnt("study", "pilto", cwd=tmp_path), "unknown study 'pilto'", "did you mean pilot?")
+    done = bnt("study", "pilot", "--methods", "gem", cwd=tmp_path)
+    refused(done, "pilot has no method gem", "er-cur+buf")
+    refused(bnt("study", "pilot", "--data", "nowhere", cwd=tmp_path), "nowhere", "does not exist")
