@@ -26,7 +26,7 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             stream="seq-digits",
             seed=seed,
             image_size=16,
-            images_per_class=136,  # whole or half batches: none of a few images moves φ last
+            images_per_class=128,  # whole batches: none of a few images moves φ last
             width=8,
             blocks=1,
             stages=3,
