@@ -4,8 +4,12 @@ import os
 
 import pytest
 import torch
+from hypothesis import settings
 
 torch.set_num_threads(1)
+# A busy machine is no reason to fail, and neither is another day.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
 
 
 @pytest.fixture(autouse=True, scope="session")

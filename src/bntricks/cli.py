@@ -341,7 +341,9 @@ def bench(
 
 def main() -> NoReturn:
     """Run the command line; every planned failure is a line and an exit code, no traceback."""
-    signal.signal(signal.SIGTERM, _terminated)
+    # Not KeyboardInterrupt: whoever might catch that on the way would decide the exit code.
+    signal.signal(signal.SIGINT, _stop)
+    signal.signal(signal.SIGTERM, _stop)
     try:
         app(exit_on_error=False, print_error=False)
         code = 0
@@ -354,8 +356,6 @@ def main() -> NoReturn:
         code = _fail(str(error), 1)
     except HeldError as error:
         code = _fail(str(error), 3)
-    except KeyboardInterrupt:
-        code = _fail("interrupted", 130)
     except BrokenPipeError:
         sys.stderr.close()
         code = 141
@@ -367,9 +367,9 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _terminated(*_: object) -> NoReturn:
-    terminal.complain("terminated")
-    sys.exit(143)
+def _stop(number: int, frame: object) -> NoReturn:
+    terminal.complain("interrupted" if number == signal.SIGINT else "terminated")
+    sys.exit(128 + number)
 
 
 def _refuse_misspelt(hyper: dict[str, float]) -> None:

@@ -31,7 +31,7 @@ def systems(draw):
     return rows, draw(arrays(np.float64, size, elements=numbers)), draw(st.floats(0, 2))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(systems())
 def test_the_cone_equals_the_quadratic_program(system):
     rows, gradient, margin = system
@@ -43,7 +43,7 @@ def test_the_cone_equals_the_quadratic_program(system):
     assert np.allclose(rows.T @ found, rows.T @ wanted, atol=1e-6, rtol=1e-6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(systems())
 def test_without_ridge_a_singular_system_still_has_an_answer(system):
     rows, gradient, margin = system
