@@ -64,17 +64,19 @@ def demo(
         Print the table as one JSON object.
     """
     from bntricks.demo import plan, summary
+    from bntricks.report import write_report
     from bntricks.sweep import Failure, sweep
 
     configs = plan(seeds=seeds, quick=quick)
     names = [f"{config.method} seed {config.seed}" for config in configs]
     with terminal.sweep_progress(names) as sink:
         results = sweep(configs, out=out, workers=workers, sink=sink)
-    rows = summary(result for result in results if not isinstance(result, Failure))
+    records = [result for result in results if not isinstance(result, Failure)]
+    rows = summary(records)
     note = "too short to show the effect; run without --quick" if quick else None
     if json:
         _print_json({"rows": rows, "note": note, "path": str(out)})
-    else:
+    elif records:
         cells = [
             [
                 row["method"],
@@ -86,7 +88,12 @@ def demo(
         ]
         title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
         terminal.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
-        print(*([f"({note})"] if note else []), f"results in {out}/", sep="\n")
+        page = write_report(records, out, title="bntricks demo", command="bnt demo")
+        print(
+            *([f"({note})"] if note else []),
+            f"results in {out}/, a page to look at: {page}",
+            sep="\n",
+        )
     _raise_failures(results)
 
 
@@ -256,6 +263,9 @@ def study(
         Runs at the same time, one thread each [default: one a core].
     """
     from bntricks.paper import load_study
+    from bntricks.report import write_report
+    from bntricks.report.results import results_table, verdict_table
+    from bntricks.report.tables import to_rich
     from bntricks.report.verdicts import verdicts
     from bntricks.study import plan, seconds_left
     from bntricks.sweep import Failure, available_cores, sweep
@@ -268,22 +278,54 @@ def study(
     names = [f"{config.method} on {config.stream}, seed {config.seed}" for config in configs]
     with terminal.sweep_progress(names) as sink:
         results = sweep(configs, data=data, out=out, workers=count, sink=sink) if configs else []
-    found = verdicts(chosen, scale, [r for r in results if not isinstance(r, Failure)])
-    header = ["claim", "paper", "here", "95% interval", "seeds", "p (Holm)", "verdict"]
-    rows = [
-        [
-            row.claim,
-            _number(row.paper),
-            _number(row.ours),
-            "–" if row.low is None else f"{_number(row.low)} to {_number(row.high)}",
-            row.seeds,
-            "–" if row.p_holm is None else f"{row.p_holm:.3f}",
-            row.verdict,
-        ]
-        for row in found
-    ]
-    terminal.show(header, rows, title=f"{chosen.title} ({scale})")
+    records = [result for result in results if not isinstance(result, Failure)]
+    if records:
+        command = f"bnt study {name} --scale {scale}"
+        page = write_report(records, out, chosen, scale, command=command)
+        terminal.out.print(to_rich(results_table(records, chosen, scale)))
+        if chosen.claims:
+            judged = verdict_table(verdicts(chosen, scale, records), records)
+            terminal.out.print(to_rich(judged))
+        print(f"tables and figures in {out}/, a page to look at: {page}")
     _raise_failures(results)
+
+
+@app.command
+def report(
+    runs: Annotated[tuple[Path, ...], Parameter(negative=())],
+    /,
+    *,
+    out: Path = Path("report"),
+    study: str | None = None,
+    scale: ScaleName = "lite",
+) -> None:
+    """Write tables, figures and a page from records alone; nothing is trained.
+
+    Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the numbers behind them,
+    and the page is one file that works offline. Runs of different protocols are kept apart.
+
+    Parameters
+    ----------
+    runs
+        Folders with runs, or record.json files.
+    out
+        Where to write.
+    study
+        Judge the claims of this study of the paper too.
+    scale
+        The scale the study was run at.
+    """
+    from bntricks.paper import load_study
+    from bntricks.report import write_report
+    from bntricks.report.records import load_records
+    from bntricks.report.results import results_table
+    from bntricks.report.tables import to_rich
+
+    records = load_records(runs)
+    chosen = None if study is None else load_study(study)
+    page = write_report(records, out, chosen, None if chosen is None else scale)
+    terminal.out.print(to_rich(results_table(records, chosen, None if chosen is None else scale)))
+    print(f"tables and figures in {out}/, a page to look at: {page}")
 
 
 @app.command
@@ -387,10 +429,6 @@ def _raise_failures(results: Sequence[Record | Failure]) -> None:
     if failed:
         lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)
         raise RunError("\n".join(lines))
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.1f}"
 
 
 def _forwards(columns: dict[str, str | float]) -> str:

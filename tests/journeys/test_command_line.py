@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,7 +51,7 @@ def cifar10(folder, *, per_class=4, seed=0):
 def test_help_needs_no_torch_and_names_every_command(tmp_path):
     done = bnt("--help", cwd=tmp_path)
     assert done.returncode == 0
-    for command in ("demo", "run", "methods", "streams"):
+    for command in ("demo", "run", "study", "report", "methods", "streams", "bench"):
         assert command in done.stdout
     probe = "import sys; sys.argv = ['bnt', '--help']\nfrom bntricks.cli import main\n"
     probe += "try: main()\nexcept SystemExit: assert 'torch' not in sys.modules"
@@ -303,4 +302,5 @@ def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path)
     again = bnt("demo", "--quick", "--seeds", "1", cwd=tmp_path)
     assert again.stderr.count("already there") == 5
     assert "too short to show the effect" in again.stdout
-    assert len(list(Path(tmp_path / "runs").iterdir())) == 5
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 5
+    assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000

@@ -1,0 +1,45 @@
+"""The command that makes a run again, from its record: every knob that is not at its default."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from bntricks.config import Config
+from bntricks.record import Record
+from bntricks.report.records import settings
+
+
+def command(record: Record) -> str:
+    """A line for the shell."""
+    default = Config().model_dump(mode="json")
+    knobs = settings(record)
+    words = ["bnt", "run"]
+    for key in ("method", "stream", "seed"):
+        words += _flag(key, knobs[key])
+    for key, value in knobs.items():
+        if key not in ("method", "stream", "seed", "hyper") and value != default[key]:
+            words += _flag(key, value)
+    for name, number in knobs["hyper"].items():
+        words += _flag(name, number)
+    return shlex.join(words)
+
+
+def caveat(record: Record) -> str:
+    """What the command cannot say: a record does not keep where its images lay."""
+    data = record["data"]
+    if not data["cut_down"] and data["official_images"] is not None:
+        return ""
+    images = f"{data['images']['train']} training images with fingerprint {data['fingerprint']}"
+    return f"Give --data if the images lie in a folder of yours; these were {images}."
+
+
+def _flag(key: str, value: Any) -> list[str]:
+    name = f"--{key.replace('_', '-')}"
+    if value is True:
+        return [name]
+    if isinstance(value, list):
+        return [word for item in value for word in _flag(key, item)]
+    text = str(value)
+    # Else the value would be read as a flag.
+    return [f"{name}={text}"] if text.startswith("-") else [name, text]

@@ -1,0 +1,69 @@
+"""Pieces of the page: text, tables and data as HTML in which no name can become markup."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from bntricks.report.tables import WIDE, Cell, Table
+
+LONG_HEAD = 16
+
+
+def table_html(table: Table, name: str, *, pick: str | None = None) -> str:
+    """A table that scripts may sort and filter, and that reads well without them. `pick` is a
+    column whose values can be chosen from a list."""
+    tools = "" if pick is None else _tools(table, name, pick)
+    return f"{tools}{plain_table(table, name)}" + "".join(
+        f'<p class="note">{escape(note)}</p>' for note in table.notes
+    )
+
+
+def plain_table(table: Table, name: str) -> str:
+    head = "".join(_head(table, index) for index in range(len(table.columns)))
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{escape(name)}"><caption>{escape(table.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def details(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def data_script(name: str, value: Any) -> str:
+    """Data for scripts. Without angle brackets nothing in it can end the element."""
+    text = json.dumps(value, allow_nan=False)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return f'<script type="application/json" id="{escape(name)}">{text}</script>'
+
+
+def _head(table: Table, index: int) -> str:
+    text = escape(table.columns[index])
+    kinds = ["number"] * table.numeric(index) + ["long"] * (len(text) > LONG_HEAD)
+    return f'<th scope="col" class="{" ".join(kinds)}"><button type="button">{text}</button></th>'
+
+
+def _cell(cell: Cell) -> str:
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    if cell.number is None:
+        long = ' class="long"' if len(cell.text) > WIDE else ""
+        return f"<td{long}>{text}</td>"
+    return f'<td class="number" data-number="{cell.number!r}">{text}</td>'
+
+
+def _tools(table: Table, name: str, pick: str) -> str:
+    index = table.columns.index(pick)
+    values = dict.fromkeys(cell.text for cell in table.column(index))
+    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+    return (
+        f'<div class="tools" data-table="{escape(name)}">'
+        f'<label>Rows with <input type="search" placeholder="any text"></label>'
+        f'<label>{escape(pick)} <select data-column="{index}"><option value="">all</option>'
+        f"{options}</select></label>"
+        f'<span class="count" role="status"></span></div>'
+    )

@@ -1,0 +1,194 @@
+"""A table as a value, and the same table for Markdown, CSV, LaTeX and the terminal. Text in a cell
+is data in all of them: no name of a method, a class or a path can turn into markup or a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich import box
+from rich.table import Table as RichTable
+from rich.text import Text
+
+WIDE = 40
+"""Text columns with longer cells than this are set as paragraphs in LaTeX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is read, and the number behind it, which sorting and CSV use."""
+
+    text: str = ""
+    number: float | None = None
+    sd: float | None = None
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def column(self, index: int) -> list[Cell]:
+        return [row[index] for row in self.rows]
+
+    def numeric(self, index: int) -> bool:
+        """Whether all that a column holds are numbers."""
+        cells = [cell for cell in self.column(index) if cell.text]
+        return bool(cells) and all(cell.number is not None for cell in cells)
+
+
+def without_empty_columns(table: Table) -> Table:
+    kept = [i for i in range(len(table.columns)) if any(cell.text for cell in table.column(i))]
+    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
+    return Table(table.title, tuple(table.columns[i] for i in kept), rows, table.notes)
+
+
+def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> Cell:
+    """A cell with a number, or nothing; mean ± standard deviation if there is one."""
+    if value is None:
+        return Cell()
+    spread = "" if sd is None else f" ± {sd:.{digits}f}"
+    return Cell(f"{value:.{digits}f}{spread}", value, sd)
+
+
+def to_markdown(table: Table) -> str:
+    align = ["---:" if table.numeric(i) else "---" for i in range(len(table.columns))]
+    head = [_markdown(column) for column in table.columns]
+    body = [[_markdown(cell.text, bold=cell.bold) for cell in row] for row in table.rows]
+    lines = [f"| {' | '.join(line)} |" for line in (head, align, *body)]
+    notes = [f"\n{_markdown(note)}" for note in table.notes]
+    return "\n".join([f"**{_markdown(table.title)}**\n", *lines, *notes]) + "\n"
+
+
+def to_csv(table: Table) -> str:
+    """Numbers at full precision; a column with deviations becomes two."""
+    spread = [any(c.sd is not None for c in table.column(i)) for i in range(len(table.columns))]
+    head: list[str] = []
+    for column, wide in zip(table.columns, spread, strict=True):
+        head += [column, f"{column} sd"] if wide else [column]
+    rows = []
+    for row in table.rows:
+        line: list[object] = []
+        for cell, wide in zip(row, spread, strict=True):
+            line.append(cell.text if cell.number is None else cell.number)
+            if wide:
+                line.append(cell.sd)
+        rows.append(line)
+    return csv_text(head, rows)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """CSV that a spreadsheet will not run: text that begins like a formula is quoted for it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_no_formula(column) for column in columns])
+    writer.writerows([[_no_formula(value) for value in row] for row in rows])
+    return out.getvalue()
+
+
+def to_latex(table: Table) -> str:
+    """A table for booktabs."""
+    align = "".join(_alignment(table, i) for i in range(len(table.columns)))
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex(table.title)}}}",
+        rf"\begin{{tabular}}{{{align}}}",
+        r"\toprule",
+        _latex_row([latex(column) for column in table.columns]),
+        r"\midrule",
+        *(_latex_row([_latex_cell(cell) for cell in row]) for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
+        r"\end{table}",
+    ]
+    return "% needs \\usepackage{booktabs}\n" + "\n".join(lines) + "\n"
+
+
+def to_rich(table: Table) -> RichTable:
+    """For the terminal."""
+    grid = RichTable(
+        title=Text(table.title, style="bold"),
+        title_justify="left",
+        caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    for index, column in enumerate(table.columns):
+        justify = "right" if table.numeric(index) else "left"
+        grid.add_column(Text(column), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in table.rows:
+        grid.add_row(*(Text(cell.text, style="bold" if cell.bold else "") for cell in row))
+    return grid
+
+
+def latex(text: str) -> str:
+    """Text for LaTeX. Brackets and stars are wrapped: after a line's end they would be options."""
+    plain = "".join(_LATEX.get(letter, letter) for letter in _one_line(text))
+    return plain.replace("--", "-{}-")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"{{{letter}}}" for letter in "[]*`'"},
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "−": r"$-$",
+    "×": r"$\times$",
+    "–": r"\textendash{}",
+    "φ": r"$\phi$",
+    "θ": r"$\theta$",
+}
+
+
+def _latex_cell(cell: Cell) -> str:
+    if cell.number is None:
+        return rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text)
+    # Not latex(): in mathematics a hyphen is a minus.
+    text = cell.text.replace("±", r"\pm").replace(",", "{,}").replace("%", r"\%")
+    return rf"$\mathbf{{{text}}}$" if cell.bold else f"${text}$"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _alignment(table: Table, index: int) -> str:
+    if table.numeric(index):
+        return "r"
+    return r"p{0.3\linewidth}" if any(len(c.text) > WIDE for c in table.column(index)) else "l"
+
+
+def _markdown(text: str, *, bold: bool = False) -> str:
+    plain = re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", _one_line(text).replace("&", "&amp;"))
+    return f"**{plain}**" if bold and plain else plain
+
+
+def _no_formula(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def _one_line(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)

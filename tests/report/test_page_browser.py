@@ -1,0 +1,159 @@
+"""The page in a real browser, from the file system: silent, offline, and answering to hands."""
+
+import os
+import shutil
+
+import pytest
+from test_records import HOSTILE, a_run
+
+from bntricks.paper import load_study
+from bntricks.report.page import write_page
+from bntricks.report.verdicts import verdicts
+
+pytestmark = pytest.mark.slow
+
+FLAGS = [
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+    *(["--no-sandbox"] if os.geteuid() == 0 else []),
+]
+FINALS = {"er": 50.0, "er-bnt": 65.0, "gem": 9.0, HOSTILE: 30.0}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+    if found is None:
+        pytest.skip("needs chromium")
+    with playwright.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=found, headless=True, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    study = load_study("main")
+    knobs = study.values("lite", "seq-cifar10")
+    runs = [a_run(m, s, f + s, **knobs) for m, f in FINALS.items() for s in (0, 1)]
+    judged = verdicts(study, "lite", runs)
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", runs, judged).as_uri()
+
+
+@pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=str)
+def opened(request, browser, address):
+    """The page, and what it said or asked for."""
+    scheme, width = request.param
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True
+    )
+    page, heard = context.new_page(), []
+    page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on("request", lambda asked: heard.append(asked.url) if asked.url != address else None)
+    page.goto(address)
+    page.wait_for_selector("html.ready", state="attached", timeout=20_000)
+    yield page
+    context.close()
+    assert heard == []
+
+
+def column(page, number):
+    cells = page.locator(f"#results-table tbody tr:visible td:nth-child({number})")
+    return cells.all_inner_texts()
+
+
+def luminance(page, expression):
+    red, green, blue = page.evaluate(f"({expression}).match(/[0-9.]+/g).slice(0, 3).map(Number)")
+    return (0.2126 * red + 0.7152 * green + 0.0722 * blue) / 255
+
+
+def test_the_table_sorts_by_acc_with_the_keyboard(opened):
+    head = opened.locator("#results-table th", has_text="ACC").first
+    head.locator("button").focus()
+    opened.keyboard.press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert column(opened, 2) == ["er-bnt", "er", HOSTILE, "gem"]
+    opened.keyboard.press("Space")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert column(opened, 2) == ["gem", HOSTILE, "er", "er-bnt"]
+
+
+def test_the_table_filters_to_one_method(opened):
+    tools = opened.locator('.tools[data-table="results-table"]')
+    tools.get_by_label("Method").select_option("er")
+    assert column(opened, 2) == ["er"]
+    assert tools.locator(".count").inner_text() == "1 of 4 rows"
+    tools.get_by_label("Method").select_option("")
+    tools.get_by_label("Rows with").fill("BNT")
+    assert column(opened, 2) == ["er-bnt"]
+
+
+def opacities(page):
+    points = '#curves-seq-cifar10 path[aria-roledescription="point"]'
+    found = page.locator(points).evaluate_all(
+        "all => all.map(p => [p.getAttribute('aria-label'), p.getAttribute('opacity') ?? '1'])"
+    )
+    return {label.split("method: ")[1].split(";")[0]: float(shown) for label, shown in found}
+
+
+def test_a_click_in_the_legend_picks_a_method_out_and_another_lets_go(opened):
+    assert set(opacities(opened).values()) == {1.0}
+    entry = opened.locator("#curves-seq-cifar10 .role-legend-label text", has_text="er-bnt")
+    entry.click()
+    opened.wait_for_timeout(100)
+    shown = opacities(opened)
+    assert shown.pop("er-bnt") == 1.0
+    assert max(shown.values()) < 0.5
+    entry.click()
+    opened.wait_for_timeout(100)
+    assert set(opacities(opened).values()) == {1.0}
+
+
+def test_a_box_hides_a_method_in_every_figure(opened):
+    opened.get_by_label("er-bnt", exact=True).focus()
+    opened.keyboard.press("Space")
+    opened.wait_for_timeout(200)
+    assert set(opacities(opened)) == FINALS.keys() - {"er-bnt"}
+    headers = opened.locator("#matrices-seq-cifar10 svg text").all_text_contents()
+    assert "er" in headers
+    assert "er-bnt" not in headers
+
+
+def test_a_cell_of_the_matrix_tells_its_value_on_hover(opened):
+    cells = opened.locator('#matrices-seq-cifar10 path[aria-roledescription="rect mark"]')
+    cells.locator("visible=true").last.scroll_into_view_if_needed()
+    cells.last.hover(force=True)
+    tip = opened.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert f"method\t{HOSTILE}" in tip.inner_text()
+    assert "accuracy, %\t30.50" in tip.inner_text()
+    assert tip.locator("b").count() == 0
+
+
+def test_names_are_text_and_nothing_is_wider_than_the_window(opened):
+    assert opened.locator("main b").count() == 0
+    width = opened.evaluate("document.documentElement.scrollWidth")
+    assert width <= opened.viewport_size["width"]
+    assert opened.locator(".chart svg").count() == 5
+
+
+def test_ink_and_paper_follow_the_scheme_and_print_is_light(opened):
+    dark = opened.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    ink = "getComputedStyle(document.querySelector('.role-axis-label text')).fill"
+    assert (luminance(opened, paper) < 0.5) == dark
+    assert (luminance(opened, ink) > 0.5) == dark
+    opened.emulate_media(media="print")
+    assert luminance(opened, paper) == pytest.approx(1.0)
+    assert luminance(opened, ink) < 0.2
+    assert not opened.locator("nav").is_visible()
+
+
+def test_the_first_stop_of_the_keyboard_skips_to_the_content(opened):
+    opened.keyboard.press("Tab")
+    assert opened.evaluate("document.activeElement.className") == "skip"
+    assert opened.locator(".skip").bounding_box()["x"] >= 0
+    opened.keyboard.press("Enter")
+    assert opened.evaluate("document.activeElement.id") == "main"

@@ -1,0 +1,217 @@
+"""What a report reads: whole records only, each run once, and never a mean over two protocols."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bntricks import record as records
+from bntricks.config import Config
+from bntricks.errors import UserError
+from bntricks.report.groups import best, group, one_stream
+from bntricks.report.records import load_records
+
+HOSTILE = "</script><b>&_%$[red]"
+
+
+def a_run(method="er", seed=0, final=50.0, *, stream="seq-cifar10", r=None, **parts):
+    """A record as on disk, whose tasks all end at `final`. Knobs by name; others replace fields."""
+    r = r or [[90.0, None], [final, final]]
+    knobs = {key: parts.pop(key) for key in list(parts) if key in Config.model_fields}
+    cut_down = parts.pop("cut_down", False)
+    config = Config(**{"method": method, "stream": stream, "seed": seed, "memory": 500, **knobs})
+    return {
+        "method": method,
+        "stream": stream,
+        "seed": seed,
+        **records.metrics(r),
+        "accuracy": r,
+        "config": config.model_dump(mode="json"),
+        "data": {
+            "fingerprint": parts.pop("fingerprint", "f" * 16),
+            "cut_down": cut_down,
+            "images": {"train": 200 if cut_down else 50_000, "test": 100},
+            "official_images": {"train": 50_000, "test": 100},
+        },
+        "forwards_per_step": 2.0,
+        "images_per_second": 1000.0,
+        "versions": {"bntricks": "0.1.0"},
+        **parts,
+    }
+
+
+def written(folder, *found):
+    for number, record in enumerate(found):
+        (folder / f"run{number}").mkdir(parents=True)
+        records.save(record, folder / f"run{number}")
+    return folder
+
+
+def test_a_file_a_run_and_a_folder_of_runs_all_load(tmp_path):
+    written(tmp_path / "deep" / "runs", a_run(seed=0), a_run(seed=1))
+    run = tmp_path / "deep" / "runs" / "run0"
+    assert [r["seed"] for r in load_records([tmp_path])] == [0, 1]
+    assert [r["path"] for r in load_records([run])] == [str(run)]
+    assert load_records([run / "record.json"]) == load_records([run])
+    assert len(load_records([tmp_path, run, str(run / "record.json")])) == 2
+
+
+def test_nothing_to_report_is_said_with_the_place(tmp_path):
+    with pytest.raises(UserError, match="no runs given"):
+        load_records([])
+    with pytest.raises(UserError, match=f"{tmp_path} holds no finished run"):
+        load_records([tmp_path])
+    with pytest.raises(UserError, match="away: no such file or folder"):
+        load_records([tmp_path / "away"])
+
+
+def test_one_empty_folder_among_good_ones_is_not_passed_over(tmp_path):
+    good = written(tmp_path / "good", a_run())
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty holds no finished run"):
+        load_records([good, tmp_path / "empty"])
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "not whole JSON"),
+        ('{"method": "er", "acc', "not whole JSON"),
+        ("[1, 2]", "not a JSON object"),
+        ("[" * 100_000, "not whole JSON"),
+        ("{}", "method: Field required"),
+        ('{"acc": NaN}', "not whole JSON"),
+    ],
+)
+def test_a_file_that_is_no_record_is_named(tmp_path, text, reason):
+    written(tmp_path, a_run())
+    (tmp_path / "run0" / "record.json").write_text(text)
+    with pytest.raises(UserError, match=rf"run0/record.json is no record .*{reason}"):
+        load_records([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"acc": 99.0}, "acc does not follow from the accuracy matrix"),
+        ({"acc": "50"}, "acc does not follow"),
+        ({"bwt": None}, "bwt does not follow"),
+        ({"acc_after_each_task": [90.0]}, "acc_after_each_task does not follow"),
+        ({"accuracy": [[90.0, None], [50.0, 150.0]]}, "accuracy.1.1: .* less than or equal to 100"),
+        ({"accuracy": [[90.0, None], [50.0]]}, "accuracy is not a square matrix"),
+        ({"accuracy": [[90.0, None], [50.0, None]]}, "accuracy is not a square matrix"),
+        ({"accuracy": []}, "accuracy: "),
+        ({"seed": 7}, "seed is not the configuration's"),
+        ({"method": "gem"}, "method is not the configuration's"),
+        ({"images_per_second": 0}, "images_per_second: "),
+        ({"config": {"method": "er", "knob": 1}}, r"config.knob: "),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_refused(tmp_path, change, reason):
+    written(tmp_path, {**a_run(), **change})
+    with pytest.raises(UserError, match=reason):
+        load_records([tmp_path])
+
+
+def test_a_knob_newer_than_the_record_is_at_its_default(tmp_path):
+    old = a_run()
+    del old["config"]["precision"]
+    written(tmp_path, old, a_run(seed=1))
+    (one,) = group(load_records([tmp_path]))
+    assert one.seeds == [0, 1]
+
+
+def test_mean_and_deviation_are_over_the_seeds():
+    (one,) = group([a_run(seed=s, final=f) for s, f in enumerate([50.0, 53.0, 59.0])])
+    assert one.mean("acc") == pytest.approx(54.0)
+    assert one.sd("acc") == pytest.approx(21**0.5)  # (16 + 1 + 25) / 2
+    assert one.mean("bwt") == pytest.approx(-36.0)
+
+
+def test_the_same_run_twice_counts_once():
+    (one,) = group([a_run(final=50.0), a_run(final=50.0), a_run(seed=1, final=60.0)])
+    assert (one.seeds, one.mean("acc")) == ([0, 1], 55.0)
+
+
+def test_one_run_with_two_results_is_an_error():
+    with pytest.raises(UserError, match="twice with other results: remove here or there"):
+        group([a_run(final=50.0, path="here"), a_run(final=51.0, path="there")])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "labels"),
+    [
+        ({"epochs": 2}, {"epochs": 5}, ["er (epochs 2)", "er (epochs 5)"]),
+        ({"memory": 500}, {"memory": 200}, ["er (memory 200)", "er (memory 500)"]),
+        ({"memory": None}, {"memory": 200}, ["er (memory 200)", "er (memory none)"]),
+        ({"hyper": {"a": 1}}, {"hyper": {"a": 2}}, ["er (a 1.0)", "er (a 2.0)"]),
+        ({}, {"as_published": True}, ["er (as published)", "er (corrected)"]),
+        ({"fingerprint": "x"}, {"fingerprint": "y"}, ["er (data x)", "er (data y)"]),
+        ({"tasks": ["a,b"]}, {"tasks": None}, ["er (tasks a,b)", "er (tasks none)"]),
+    ],
+)
+def test_protocols_are_kept_apart_and_labelled(one, other, labels):
+    groups = group([a_run(seed=0, final=40.0, **one), a_run(seed=1, final=60.0, **other)])
+    assert sorted(g.label for g in groups) == labels
+    assert sorted(g.mean("acc") for g in groups) == [40.0, 60.0]
+
+
+def test_methods_of_one_protocol_go_by_their_names_in_the_papers_order():
+    found = [
+        a_run("zeta"),
+        a_run("er-bnt", balance="ratio"),
+        a_run("der++", hyper={"alpha": 0.1}),
+        a_run("er"),
+        a_run("sgd", memory=None),
+    ]
+    assert [g.label for g in group(found)] == ["sgd", "er", "er-bnt", "der++", "zeta"]
+
+
+def test_a_protocol_that_differs_between_methods_is_told():
+    groups = group([a_run("er", epochs=2), a_run("er-bnt", epochs=5), a_run("gem", epochs=5)])
+    assert [g.label for g in groups] == ["gem (epochs 5)", "er (epochs 2)", "er-bnt (epochs 5)"]
+
+
+def test_the_best_is_the_best_of_its_own_protocol():
+    joint = [[None, None], [99.0, 99.0]]
+    found = [
+        a_run("joint", r=joint, memory=None),
+        a_run("sgd", final=10.0, memory=None),
+        a_run("er", final=50.0, memory=200),
+        a_run("er-bnt", final=55.0, memory=200),
+        a_run("er", final=60.0, memory=500),
+        a_run("er-bnt", final=65.0, memory=500),
+        a_run("gem", final=90.0, epochs=1),
+        a_run("er", final=90.0, stream="seq-cifar100"),
+    ]
+    groups = group(found)
+    marked = [g.label for g, mark in zip(groups, best(groups, "acc"), strict=True) if mark]
+    assert marked == ["er-bnt (epochs 50, memory 200)", "er-bnt (epochs 50, memory 500)"]
+
+
+def test_runs_of_other_numbers_of_tasks_are_no_group():
+    with pytest.raises(UserError, match="different numbers of tasks"):
+        group([a_run(seed=0), a_run(seed=1, r=[[50.0]])])
+
+
+def test_a_figure_of_two_streams_is_refused():
+    with pytest.raises(UserError, match="one stream, not seq-cifar10, seq-digits"):
+        one_stream([a_run(), a_run(stream="seq-digits")])
+
+
+def test_reading_records_needs_no_torch(tmp_path):
+    written(tmp_path, a_run())
+    code = (
+        "import sys; from bntricks.report.groups import group;"
+        "from bntricks.report.records import load_records;"
+        f"group(load_records([{str(tmp_path)!r}])); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_hostile_names_are_only_names(tmp_path):
+    written(tmp_path, a_run(HOSTILE, hyper={HOSTILE: 1.0}))
+    (record,) = load_records([tmp_path])
+    assert json.loads(json.dumps(record))["method"] == HOSTILE
+    assert group([record])[0].label == HOSTILE
