@@ -293,6 +293,7 @@ def test_an_interrupted_run_ends_cleanly(long_run, sent, code):
     assert "Traceback" not in errors
 
 
+@pytest.mark.slow
 def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path):
     done = bnt("demo", "--quick", "--seeds", "1", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
