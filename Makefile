@@ -29,10 +29,10 @@ lint: $(READY) ## ruff and mypy
 	$(BIN)/mypy
 
 test: lint ## lint, types and the tests, within five minutes
-	$(BIN)/pytest -n 2 -m 'not slow'
+	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow'
 
 test-all: lint ## everything, with what needs extras or time; a skip is a failure
-	BNT_NO_SKIP=1 $(BIN)/pytest -n 2
+	BNT_NO_SKIP=1 $(BIN)/pytest -n 2 --dist worksteal
 
 format: $(READY) ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
