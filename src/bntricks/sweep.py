@@ -10,9 +10,11 @@ import multiprocessing
 import os
 import queue
 import signal
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,11 @@ def sweep(
     """The records of these runs, in order. The sink hears every run's events with its index."""
     count = min(workers or available_cores(), len(configs))
     spawn = multiprocessing.get_context("spawn")
+    manager = SyncManager(ctx=spawn)
+    manager.start(initializer=_follow_parent)
     with (
-        spawn.Manager() as manager,
-        ProcessPoolExecutor(count, mp_context=spawn, initializer=_leave_interrupts) as pool,
+        manager,
+        ProcessPoolExecutor(count, mp_context=spawn, initializer=_follow_parent) as pool,
     ):
         events: queue.Queue[dict[str, Any]] = manager.Queue()
         futures = [
@@ -103,6 +107,15 @@ def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) ->
         return
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches the whole group; the parent alone answers it."""
+def _follow_parent() -> None:
+    """Ctrl-C reaches the whole group, and the parent alone answers it. A parent that is killed
+    takes its workers with it: left alone, they would hold the locks of their runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
