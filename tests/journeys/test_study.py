@@ -1,6 +1,9 @@
 """Studies from the command line: runs, verdicts, and failures that stay alone."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 from test_command_line import bnt, refused
@@ -52,3 +55,17 @@ def test_a_report_of_nothing_is_a_clear_line(tmp_path):
     (tmp_path / "empty").mkdir()
     refused(bnt("report", "empty", cwd=tmp_path), "empty")
     assert not (tmp_path / "report").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on_where_it_was(tmp_path):
+    command = [sys.executable, "-m", "bntricks", "demo", "--quick", "--seeds", "1"]
+    sweep = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    while not list(tmp_path.glob("runs/*/record.json")):
+        time.sleep(0.05)
+    sweep.kill()
+    sweep.wait()
+    time.sleep(1)
+    again = bnt("demo", "--quick", "--seeds", "1", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr  # 1 if an orphan still held a run
+    assert "already there" in again.stderr
