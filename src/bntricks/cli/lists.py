@@ -1,0 +1,88 @@
+"""`bnt methods` and `bnt streams`: what there is."""
+
+from __future__ import annotations
+
+from bntricks import terminal
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json
+
+
+@app.command
+def methods(*, json: Json = False, markdown: Switch = False) -> None:
+    """List every method with its recipe: the columns of the paper's ablation table.
+
+    Parameters
+    ----------
+    json
+        Print an array of objects instead.
+    markdown
+        Print a Markdown table instead.
+    """
+    from bntricks.methods import entries
+
+    found = [(entry, entry.factory().columns()) for entry in entries().values()]
+    if json:
+        print_json(
+            [
+                {
+                    "name": entry.name,
+                    "title": entry.title,
+                    "summary": entry.summary,
+                    **columns,
+                    "hyper": entry.hyper(),
+                }
+                for entry, columns in found
+            ]
+        )
+        return
+    rows = [
+        [
+            entry.name,
+            columns["ema"],
+            columns["parameters"],
+            _forwards(columns),
+            columns["memory"],
+            " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
+        ]
+        for entry, columns in found
+    ]
+    header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
+    if markdown:
+        print(terminal.markdown(header, rows))
+        return
+    terminal.show(header, rows)
+    terminal.out.print(
+        "\nEMA: the batch that moves the running statistics; / means every forward does."
+        "\nForwards are per step, once there is something in memory. --json tells more."
+    )
+
+
+@app.command
+def streams(*, json: Json = False) -> None:
+    """List every stream of tasks that can be learned.
+
+    Parameters
+    ----------
+    json
+        Print an array of objects instead.
+    """
+    from dataclasses import asdict
+
+    from bntricks.streams import STREAMS
+
+    rows = [asdict(info) for info in STREAMS.values()]
+    if json:
+        print_json(rows)
+        return
+    terminal.show(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def _forwards(columns: dict[str, str | float]) -> str:
+    """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
+    extra = {
+        "tracking": columns["tracking_forwards"],
+        "teacher": columns["teacher_forwards"],
+        "projection": columns["projection_forwards"],
+    }
+    parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]
+    return " + ".join([str(columns["forwards"]), *parts])

@@ -1,0 +1,31 @@
+"""What several commands print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from bntricks.errors import RunError
+
+if TYPE_CHECKING:
+    from bntricks.record import Record
+    from bntricks.sweep import Failure
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, allow_nan=False))
+
+
+def spread(value: dict[str, float | None] | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value['mean']:.1f}" + ("" if value["sd"] is None else f" ± {value['sd']:.1f}")
+
+
+def raise_failures(results: Sequence[Record | Failure]) -> None:
+    """Runs that failed did not stop the others, but they are said, and the exit code is 1."""
+    failed = [result for result in results if not isinstance(result, dict)]
+    if failed:
+        lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)
+        raise RunError("\n".join(lines))

@@ -1,0 +1,93 @@
+"""`bnt run`: one run."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from bntricks import terminal
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json
+from bntricks.config import Config
+from bntricks.errors import UserError
+
+if TYPE_CHECKING:
+    from bntricks.record import Record
+
+
+@app.command
+def run(
+    *,
+    config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
+    data: Path | None = None,
+    out: Path = Path("runs"),
+    track: Literal["deferred", "every-step"] = "deferred",
+    force: Switch = False,
+    json: Json = False,
+    **hyper: float,
+) -> None:
+    """Train one method on one stream, and write its record.
+
+    Defaults are the paper's: ResNet-18 of width 64, 50 epochs a task, SGD at 0.03, batches of
+    32. A run that is already there is not trained again.
+
+    Examples:
+      bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8
+      bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5
+      bnt run --stream folder --data photos --classes-per-task 5 --image-size 32
+
+    Parameters
+    ----------
+    data
+        Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
+        download].
+    out
+        Where runs are written, each in a folder of its own.
+    track
+        `deferred` leaves out tracking passes that no evaluation can feel, with the same result to
+        the bit; `every-step` leaves out none.
+    force
+        Train even if the record is there.
+    json
+        Print the record as one JSON object on one line.
+    hyper
+        The method's own hyper-parameters, by the names `bnt methods` shows.
+    """
+    from bntricks.runs import run as train
+
+    _refuse_misspelt(hyper)
+    config = config.model_copy(update={"hyper": hyper})
+    with terminal.progress() as sink:
+        record = train(config, data=data, out=out, track=track, force=force, sink=sink)
+    if json:
+        print_json(record)
+    else:
+        _print_record(record)
+
+
+def _refuse_misspelt(hyper: dict[str, float]) -> None:
+    """An unknown flag may be a hyper-parameter, or a slip of the pen."""
+    flags = [f"--{name.replace('_', '-')}" for name in (*Config.model_fields, "data", "out")]
+    for name in hyper:
+        close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
+        if close:
+            raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _print_record(record: Record) -> None:
+    config, data = record["config"], record["data"]
+    done = "already there" if record["already_there"] else "done"
+    print(f"{config['method']} on {config['stream']}, seed {config['seed']}: {done}")
+    terminal.matrix(record["accuracy"])
+    bwt = "" if record["bwt"] is None else f"   BWT {record['bwt']:.2f}"
+    print(f"\nACC {record['acc']:.2f}{bwt}")
+    if data["cut_down"]:
+        have, official = data["images"], data["official_images"]
+        print(
+            f"cut-down data: {have['train']} of {official['train']} training and "
+            f"{have['test']} of {official['test']} test images; not comparable with the paper"
+        )
+    print(f"written to {record['path']}")
