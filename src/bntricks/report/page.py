@@ -63,12 +63,20 @@ def write_page(
         *further,
         Section("runs", "Runs and commands", _runs(groups)),
     ]
-    path.write_text(_page(title, _summary(groups), sections, command), encoding="utf-8")
+    path.write_text(page_html(title, _summary(groups), sections, command), encoding="utf-8")
     return path
 
 
-def _page(title: str, summary: str, sections: Sequence[Section], made_by: str | None) -> str:
-    scripts = [_charting(), _resource("page.js")]
+def page_html(
+    title: str,
+    summary: str,
+    sections: Sequence[Section],
+    made_by: str | None,
+    *,
+    charts: bool = True,
+) -> str:
+    """The page's text. Without charts it carries no charting library, and is small."""
+    scripts = [*([_charting()] if charts else []), _resource("page.js")]
     links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections)
     body = "".join(
         f'<section id="{s.name}" aria-labelledby="{s.name}-title">'
@@ -124,7 +132,7 @@ def _verdict_sections(rows: Sequence[Row] | None, runs: Sequence[Record]) -> lis
         return []
     table = table_html(verdict_table(rows, runs), "verdict-table", pick="Verdict")
     figure = verdict_figure(rows, runs)
-    return [Section("verdicts", "Verdicts", table + (_figure(figure) if figure else ""))]
+    return [Section("verdicts", "Verdicts", table + (figure_html(figure) if figure else ""))]
 
 
 def _stream_sections(runs: Sequence[Record], groups: Sequence[Group]) -> list[Section]:
@@ -133,7 +141,7 @@ def _stream_sections(runs: Sequence[Record], groups: Sequence[Group]) -> list[Se
         Section(
             f"stream-{index}",
             stream_title(stream),
-            _toggles(streams[stream]) + "".join(map(_figure, figures)),
+            _toggles(streams[stream]) + "".join(map(figure_html, figures)),
         )
         for index, (stream, figures) in enumerate(stream_figures(runs).items(), start=1)
     ]
@@ -148,7 +156,8 @@ def _toggles(groups: Sequence[Group]) -> str:
     return f"<fieldset><legend>Methods shown in the figures</legend>{boxes}</fieldset>"
 
 
-def _figure(figure: Figure) -> str:
+def figure_html(figure: Figure) -> str:
+    """A chart for the page, with its words and its numbers."""
     chart = spec(figure)
     chart.pop("$schema", None)
     columns = tuple(figure.rows[0])

@@ -1,0 +1,14 @@
+"""Pictures drawn from values alone: any recipe as a panel of the paper's Figure 2, and the BN
+dilemma of its Figure 1.
+
+    panels = sheet([("ER", make("er")), ("ER-BNT", make("er-bnt"))])
+    svg(panels, card=True)
+"""
+
+from bntricks.report.diagrams.dilemma import dilemma, dilemma_panels
+from bntricks.report.diagrams.drawing import Drawing
+from bntricks.report.diagrams.panels import panels
+from bntricks.report.diagrams.sheets import legend, sheet
+from bntricks.report.diagrams.svg import svg
+
+__all__ = ["Drawing", "dilemma", "dilemma_panels", "legend", "panels", "sheet", "svg"]

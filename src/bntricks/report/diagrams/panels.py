@@ -1,0 +1,198 @@
+"""A recipe as a picture (Figure 2): in the middle the forwards of a step, each a frame around its
+batch; above them θ, below them φ. An arrow up trains, an arrow down moves the running statistics,
+and a blocked one leaves them alone. Arrows never cross, whatever the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from bntricks.recipe import Method
+from bntricks.report.diagrams.drawing import (
+    BLACK,
+    INK,
+    LEADING,
+    Box,
+    Drawing,
+    Line,
+    Shape,
+    Words,
+    clipped,
+    text_width,
+    wrapped,
+)
+from bntricks.report.diagrams.passes import Pass, in_words, notes, passes
+from bntricks.report.diagrams.tiles import FRAME, STORED, TILE, source_width, tiles
+
+THETA, PHI = "#009E73", "#D55E00"
+EDGE, GAP, PAD = 12, 12, 8
+TITLE, BAND, RISE, FALL, NAME, NOTE = 30, 24, 14, 24, 15, 15
+INSIDE = NAME + TILE + PAD
+"""The height of a frame."""
+LEAST, TOLD, CHIP = 126, 178, 22
+"""The least width of what is drawn; up to which notes widen it; that of the memory's chip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A pass with its losses in lines, and the room it takes."""
+
+    shown: Pass
+    losses: tuple[str, ...]
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heights:
+    """Where the rows of a panel begin; the same for panels side by side."""
+
+    losses: float
+    frames: float
+    phi: float
+    end: float
+
+    @classmethod
+    def of(cls, loss_lines: int, note_lines: int) -> Heights:
+        losses = TITLE + BAND + RISE
+        frames = losses + _lines_height(loss_lines) + RISE
+        phi = frames + INSIDE + FALL
+        end = phi + BAND + EDGE + (note_lines * NOTE + 4 if note_lines else 0)
+        return cls(losses, frames, phi, end)
+
+
+def panels(methods: Sequence[tuple[str, Method]]) -> list[Drawing]:
+    """A panel for each title and recipe, all of one height."""
+    columns = [[_column(one) for one in passes(method)] for _, method in methods]
+    widths = [_width(title, m, c) for (title, m), c in zip(methods, columns, strict=True)]
+    heights = Heights.of(
+        max((len(column.losses) for found in columns for column in found), default=0),
+        max(len(_notes(m, w)) for (_, m), w in zip(methods, widths, strict=True)),
+    )
+    return [
+        _panel(title, method, found, width, heights)
+        for (title, method), found, width in zip(methods, columns, widths, strict=True)
+    ]
+
+
+def _panel(
+    title: str, method: Method, columns: Sequence[Column], width: float, at: Heights
+) -> Drawing:
+    inner = width - 2 * EDGE
+    shapes: list[Shape] = [
+        Box(0.5, 0.5, width - 1, at.end - 1, stroke=FRAME, faint=True),
+        Words(EDGE, 20, clipped(title), 13, bold=True),
+        _band(_theta(method), THETA, TITLE, inner),
+        _band(_phi(method), PHI, at.phi, inner),
+    ]
+    start = EDGE + (inner - _passing(columns)) / 2
+    lefts = [start + sum(c.width + GAP for c in columns[:i]) for i in range(len(columns))]
+    for left, column in zip(lefts, columns, strict=True):
+        shapes += _pass(column, left, at)
+    middle = (at.losses + at.frames - RISE) / 2
+    placed = zip(lefts, columns, strict=True)
+    for (left, one), (right, other) in pairwise(placed):
+        if 0 < one.shown.update == other.shown.update:
+            # Halfway between the two losses, not between the frames.
+            end = left + (one.width + _label_width(one.losses)) / 2
+            start = right + (other.width - _label_width(other.losses)) / 2
+            shapes.append(Words((end + start) / 2, middle + 4, "+", anchor="middle"))
+    for index, (chip, text) in enumerate(_notes(method, width)):
+        y = at.phi + BAND + 8 + index * NOTE
+        if chip:
+            shapes.append(Box(EDGE, y + 1, 16, 13, ("M",), STORED, ink=BLACK, size=9))
+        shapes.append(Words(EDGE + (CHIP if method.memory else 0), y + 11, text, 10, quiet=True))
+    return Drawing(width, at.end, tuple(shapes), in_words(title, method))
+
+
+def _pass(column: Column, x: float, at: Heights) -> Iterator[Shape]:
+    """One pass: its frame and batch, its losses on the way up, its arrow down."""
+    one, width, middle = column.shown, column.width, x + column.width / 2
+    yield Box(x, at.frames, width, INSIDE, fill=INK, shade=0.07, stroke=FRAME)
+    if one.source is None:
+        lines = tuple(wrapped(one.name, width - PAD, 9))
+        yield Box(x + 2, at.frames + 2, width - 4, INSIDE - 4, lines, size=9)
+    else:
+        yield Box(x + 2, at.frames + 1, width - 4, NAME, (one.name,), size=9)
+        yield from tiles(one.source, middle - source_width(one.source) / 2, at.frames + NAME + 2)
+    yield from _upwards(column, middle, at)
+    foot = at.frames + INSIDE
+    if one.phi == "moves":
+        yield Line(middle, foot, 0, FALL, PHI, "arrow", width=2.2)
+    elif one.phi == "leaves":
+        yield Line(middle, foot, 0, 10, INK, "stop", width=1.2)
+
+
+def _upwards(column: Column, middle: float, at: Heights) -> Iterator[Shape]:
+    """From the frame to θ, by way of the losses."""
+    height = _lines_height(len(column.losses))
+    top = (at.losses + at.frames - RISE - height) / 2
+    width = _label_width(column.losses)
+    label = (middle - width / 2, top, width, height, column.losses)
+    if column.shown.theta == "leaves":
+        yield Box(*label)
+        yield Line(middle, at.frames, 0, -10, INK, "stop", width=1.2)
+        return
+    dashed = column.shown.theta == "guides"
+    yield Box(*label, stroke=THETA, dashed=dashed)
+    yield Line(middle, at.frames, 0, top + height - at.frames, THETA, dashed=dashed)
+    yield Line(middle, top, 0, TITLE + BAND - top, THETA, "arrow", dashed=dashed, width=2.2)
+
+
+def _column(one: Pass) -> Column:
+    """Losses are a line each; the words of whoever guides are broken."""
+    if one.theta == "moves":
+        first, *more = (clipped(text, 30) for text in one.losses)
+        losses = (first, *(f"+ {text}" for text in more))
+    else:
+        losses = tuple(line for text in one.losses for line in wrapped(clipped(text, 80), 80))
+    inside = source_width(one.source) if one.source is not None else 56.0
+    name = text_width(one.name, 9) if one.source is not None else 0.0
+    return Column(one, losses, max(inside + 2 * PAD, name + PAD, _label_width(losses)))
+
+
+def _width(title: str, method: Method, columns: Sequence[Column]) -> float:
+    bands = max(
+        text_width(text, 12, bold=True) + 2 * PAD for text in (_theta(method), _phi(method))
+    )
+    heading = text_width(clipped(title), 13, bold=True)
+    # Notes that would take a few lines more get some room, but no say.
+    told = min(TOLD, max((text_width(text, 10) + CHIP for text in _texts(method)), default=0.0))
+    return max(_passing(columns), bands, heading, told, LEAST) + 2 * EDGE
+
+
+def _label_width(losses: Sequence[str]) -> float:
+    return max(map(text_width, losses), default=0.0) + 2 * PAD
+
+
+def _passing(columns: Sequence[Column]) -> float:
+    return sum(column.width + GAP for column in columns) - GAP
+
+
+def _lines_height(lines: int) -> float:
+    return lines * LEADING * 11 + 8
+
+
+def _band(text: str, colour: str, y: float, width: float) -> Box:
+    box = Box(EDGE, y, width, BAND, (text,), colour, 0.25, colour)
+    return replace(box, size=12, bold=True)
+
+
+def _theta(method: Method) -> str:
+    return "θ" if len(method.updates) == 1 else f"θ, {len(method.updates)} steps"
+
+
+def _phi(method: Method) -> str:
+    return "φ ← every forward" if method.ema is None else f"φ ← {clipped(str(method.ema), 24)} only"
+
+
+def _notes(method: Method, width: float) -> list[tuple[bool, str]]:
+    """Lines below φ; the memory's first has a chip before it."""
+    room = width - 2 * EDGE - CHIP
+    lines = [line for text in _texts(method) for line in wrapped(text, room, 10)]
+    return [(method.memory is not None and index == 0, line) for index, line in enumerate(lines)]
+
+
+def _texts(method: Method) -> list[str]:
+    stored = [] if method.memory is None else [f"memory: {method.memory}"]
+    return [clipped(text, 70) for text in (*stored, *notes(method))]

@@ -1,0 +1,105 @@
+"""The study that trains nothing (Figure 2): recipes as pictures, on disk and as a page, with the
+columns of the ablation table behind them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+import vl_convert
+
+from bntricks.errors import UserError
+from bntricks.methods import find
+from bntricks.paper import Study
+from bntricks.recipe import Method
+from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
+from bntricks.report.figures import PIXELS_PER_INCH
+from bntricks.report.markup import table_html
+from bntricks.report.page import Section, page_html
+from bntricks.report.tables import Cell, Table, number, to_csv
+
+HEADS = {"ema": "EMA", "parameters": "model parameters"}
+DILEMMA = (
+    "A sketch of the BN dilemma, after Figure 1 of the paper. Nothing in it is measured: "
+    "that is what the studies statistics and overlap are for."
+)
+READING = (
+    "Each grey frame is a forward of one training step, with its batch inside. "
+    "An arrow up trains θ by the loss on it; an arrow down moves φ; a blocked line does neither."
+)
+LEGEND = 290
+"""Narrow enough for a telephone."""
+
+
+def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[Path, Table]:
+    """Draw these methods, or else the study's; the page's path, and the table of recipes."""
+    chosen = list(dict.fromkeys(names or study.methods))
+    entries = [find(name) for name in chosen]
+    methods = [(entry.title, entry.factory()) for entry in entries]
+    title = "Updating frameworks" if names else study.title
+    table = recipe_table(title, chosen, methods)
+    command = shlex.join(["bnt", "study", study.name, *(["--methods", *names] if names else [])])
+    sections = [
+        Section("frameworks", "Frameworks", _frameworks(methods)),
+        Section("recipes", "Recipes", table_html(table, "recipe-table")),
+        Section("dilemma", "The BN dilemma", _picture(dilemma_panels(), DILEMMA)),
+    ]
+    summary = f"{len(methods)} recipes, drawn from what the code carries out."
+    page = folder / "report.html"
+    try:
+        _save(folder / "figures", methods, table)
+        page.write_text(
+            page_html(title, summary, sections, command, charts=False), encoding="utf-8"
+        )
+    except OSError as error:
+        raise UserError(
+            f"cannot write the report to {folder}: {error.strerror}; choose another folder"
+        ) from None
+    return page, table
+
+
+def recipe_table(title: str, names: Sequence[str], methods: Sequence[tuple[str, Method]]) -> Table:
+    """The ablation table's columns, a row for each method."""
+    rows = [
+        {"method": name, "title": titled, **method.columns()}
+        for name, (titled, method) in zip(names, methods, strict=True)
+    ]
+    columns = tuple(HEADS.get(key, key.replace("_", " ")) for key in rows[0])
+    return Table(title, columns, tuple(tuple(map(_cell, row.values())) for row in rows))
+
+
+def ablation_columns(table: Table) -> Table:
+    """Those that fit a terminal: up to the memory."""
+    kept = table.columns.index("memory") + 1
+    return Table(table.title, table.columns[:kept], tuple(row[:kept] for row in table.rows))
+
+
+def _cell(value: str | float) -> Cell:
+    if isinstance(value, str):
+        return Cell(value)
+    return number(value, 0) if isinstance(value, int) else Cell(f"{value:g}", value)
+
+
+def _frameworks(methods: Sequence[tuple[str, Method]]) -> str:
+    key = legend([method for _, method in methods], LEGEND)
+    return _picture([*panels(methods), key], READING)
+
+
+def _picture(drawings: Sequence[Drawing], text: str) -> str:
+    content = "".join(svg(drawing, card=False) for drawing in drawings)
+    return (
+        f"<figure><figcaption><p>{escape(text)}</p></figcaption>"
+        f'<div class="drawings">{content}</div></figure>'
+    )
+
+
+def _save(folder: Path, methods: Sequence[tuple[str, Method]], table: Table) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, drawing in {"frameworks": sheet(methods), "dilemma": dilemma()}.items():
+        text = svg(drawing, card=True)
+        (folder / f"{name}.svg").write_text(text, encoding="utf-8")
+        (folder / f"{name}.pdf").write_bytes(vl_convert.svg_to_pdf(text))
+        (folder / f"{name}.png").write_bytes(vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH))
+    (folder / "frameworks.csv").write_text(to_csv(table), encoding="utf-8")
