@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import torch
 
-from bntricks.batch import batch_count, shuffled
+from bntricks.batch import batch_count
+from bntricks.checkpoint import Checkpoints
 from bntricks.config import Config
 from bntricks.learner import Learner
 from bntricks.methods import make
 from bntricks.nets import ResNet
+from bntricks.norm import drift, phi
+from bntricks.place import Place, batches, resume
 from bntricks.quirks import corrupted
 from bntricks.seeds import Generators, construction
+from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task
 from bntricks.streams.augment import View
 from bntricks.watch import Sink, Watch
 
 Track = Literal["deferred", "every-step"]
+
+Probe = Callable[[Learner, Stream, int], None]
+"""Looks at a learner when a task, counted from 0, is over, and moves no state."""
 
 
 @dataclass
@@ -35,12 +44,17 @@ class Outcome:
 
 
 def train(
-    config: Config, stream: Stream, *, track: Track = "deferred", sink: Sink = lambda event: None
+    config: Config,
+    stream: Stream,
+    *,
+    track: Track = "deferred",
+    sink: Sink = lambda event: None,
+    checkpoints: Checkpoints | None = None,
+    probe: Probe | None = None,
 ) -> Outcome:
-    """From fresh weights through all tasks of the stream. Touches no disk."""
+    """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
     torch.set_num_threads(config.threads)
-    generators = Generators.of(config.seed)
-    learner = build(config, stream, generators)
+    learner = build(config, stream, Generators.of(config.seed))
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.
@@ -50,25 +64,39 @@ def train(
     sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
     watch = Watch(sink, total=config.epochs * sum(batch_count(n, config.batch) for n in sizes))
     learner.state.report = watch.report
+    order = learner.generators.order
+    place, keep = resume(checkpoints, outcome, watch)
 
-    for index, lesson in lessons.items():
-        start = time.perf_counter()
-        learner.begin(lesson.classes, lesson.train.x, lesson.train.y)
+    for index, lesson in list(lessons.items())[place.lesson :]:
+        start = time.perf_counter() - place.seconds
+        if place.order is None:
+            place.phi = phi(learner.net)
+            learner.begin(lesson.classes, lesson.train.x, lesson.train.y)
+        if track == "every-step":
+            watch.more = partial(moved, learner, place)
         material = mixed(learner, lesson.train, stream)
         images = material.x.to(learner.device)
-        # φ is next read when the task is over.
-        until_read = config.epochs * batch_count(len(material), config.batch)
-        for epoch in range(config.epochs):
-            for ids in shuffled(len(material), config.batch, generators.order):
+        per_epoch = batch_count(len(material), config.batch)
+        with postponed() as asked_to_stop:
+            for ids in batches(place, len(material), config.batch, config.epochs, order):
+                # φ is next read when the task is over.
+                until_read = (config.epochs - place.epoch) * per_epoch - place.batch + 1
                 loss = learner.observe(
                     images[ids.to(learner.device)],
                     material.y[ids],
                     ids=ids,
                     horizon=until_read if track == "deferred" else None,
                 )
-                until_read -= 1
-                watch.step(loss, task=index + 1, of=tasks, epoch=epoch + 1, epochs=config.epochs)
-            watch.tell("epoch")
+                at = {"epoch": place.epoch + 1, "epochs": config.epochs}
+                watch.step(loss, task=index + 1, of=tasks, **at)
+                if place.batch == per_epoch:
+                    watch.tell("epoch")
+                place.seconds = time.perf_counter() - start
+                stop = asked_to_stop()
+                keep(place, now=stop)
+                if stop:
+                    break
+        keep(place, now=True)
         learner.end(lesson.train.x, lesson.train.y)
         outcome.train_seconds.append(time.perf_counter() - start)
 
@@ -76,8 +104,18 @@ def train(
         for j, task in enumerate(stream[: index + 1]):
             outcome.accuracy[index][j], outcome.within[index][j] = evaluate(learner, task)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
-        sink({"event": "task", "task": index + 1, "accuracy": outcome.accuracy[index]})
+        if probe is not None:
+            probe(learner, stream, index)
+        row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": watch.done}
+        sink({"event": "task", **row, **moved(learner, place)})
+        place = Place(place.lesson + 1)
+        keep(place, now=True)
     return outcome
+
+
+def moved(learner: Learner, place: Place) -> dict[str, Any]:
+    """How far φ has moved since the task began."""
+    return {"phi_drift": drift(learner.net, place.phi)}
 
 
 def unmeasured(tasks: int) -> list[list[float | None]]:

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bntricks.errors import HeldError
 
+PARTIAL = ".partial"
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside it, flush to disk, rename: never half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+
+def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
+    """Write to a temporary file beside it, flush to disk, rename: never half a file. What was
+    there before is moved to `keep`, if that is given."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(path)
+        if keep is not None and path.exists():
+            path.replace(keep)
+        partial.replace(path)
+        _sync(path.parent)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers left here that were killed; nobody may be writing."""
+    for left in folder.glob(f".*{PARTIAL}"):
+        left.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    """Without this, a power loss may undo a rename."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -8,23 +8,37 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
+from bntricks.heads import class_means, nearness
 from bntricks.memory import Memory
 from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.recipe import Lesson, Method
 from bntricks.seeds import Generators
+from bntricks.snapshot import previous, restore, snapshot
 from bntricks.step import Cost, State, View, step
+
+if TYPE_CHECKING:
+    from bntricks.about import About
+    from bntricks.streams import Images
+    from bntricks.teaching import Learned
 
 
 def plain(x: Tensor, generator: Generator | None = None) -> Tensor:
     """The view of samples that are network inputs already."""
     return x
+
+
+def descent(net: nn.Module, method: Method, lr: float) -> torch.optim.Optimizer:
+    """SGD's weight decay w adds w·θ to the gradient, which is that of (w/2)‖θ‖²."""
+    return torch.optim.SGD(net.parameters(), lr=lr, weight_decay=2 * method.decay)
 
 
 class Learner:
@@ -51,11 +65,9 @@ class Learner:
         device: str = "cpu",
         **protocol: Any,
     ) -> None:
-        generators = seed if isinstance(seed, Generators) else Generators.of(seed)
+        self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = torch.device(device)
         net = net.to(self.device)
-        # SGD's weight decay w adds w·θ to the gradient, which is that of (w/2)‖θ‖².
-        optimiser = torch.optim.SGD(net.parameters(), lr=lr, weight_decay=2 * method.decay)
         store = None
         if method.memory is not None:
             store = Memory(
@@ -66,7 +78,7 @@ class Learner:
             )
         self.state = State(
             net=net,
-            optimiser=optimiser,
+            optimiser=descent(net, method, lr),
             method=method,
             memory=store,
             view=view,
@@ -74,7 +86,58 @@ class Learner:
             replay_augmentation=generators.replay_augmentation,
             **protocol,
         )
-        self._means: tuple[Tensor, Tensor] | None = None
+        self.means: tuple[Tensor, Tensor] | None = None
+        self.about: About | None = None
+        self.tests: Images | None = None  # never trained on, to measure what is still known
+
+    @classmethod
+    def adopt(cls, net: nn.Module, *, classes: Sequence[str], **wishes: Any) -> Learner:
+        """A learner that goes on with a copy of a trained network, whose outputs are `classes`:
+        see `bntricks.adoption.adopt`.
+
+        >>> learner = Learner.adopt(net, classes=["cat", "dog"], memory="photos/old", view=view)
+        >>> learner.learn("photos/new", epochs=20)
+        >>> learner.predict(["a.jpg"])
+        """
+        from bntricks.adoption import adopt
+
+        return adopt(net, classes=classes, **wishes)
+
+    @classmethod
+    def load(cls, path: Path | str, **how: Any) -> Learner:
+        """The learner in a file that `save` wrote: see `bntricks.modelfile.load`. An adopted
+        network's code is not in it: `Learner.load(path, net=the_function_that_builds_it)`."""
+        from bntricks.modelfile import load
+
+        return load(Path(path), **how)
+
+    def save(self, path: Path | str, *, memory: bool = True) -> None:
+        """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
+        no images and predicts the same, but cannot learn on."""
+        from bntricks.modelfile import save
+
+        save(self, Path(path), memory=memory)
+
+    def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
+        """Learn new classes, and say what that did to the old ones: see `bntricks.teaching.learn`
+        for what images may be. Shows how far it is, unless given a `sink`."""
+        from bntricks.teaching import learn
+
+        return learn(self, images, epochs=epochs, **how)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of its outputs, in order; none if it was made without names."""
+        return () if self.about is None else self.about.classes
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Its classes by the task they came with, in the order they were learned."""
+        return () if self.about is None else self.about.groups
+
+    @property
+    def view(self) -> View:
+        return self.state.view
 
     @property
     def net(self) -> nn.Module:
@@ -119,18 +182,18 @@ class Learner:
         """
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
-        self._means = None
+        self.means = None
         raw = Batch(x.to(self.device, non_blocking=True), y.cpu(), ids=ids)
         return step(self.state, raw, horizon=horizon)
 
     def end(self, x: Tensor | None = None, y: Tensor | None = None) -> None:
         """The task is over; these were its samples."""
-        self._means = None
+        self.means = None
         policy = self.method.memory
         if self.method.finish is not None:
             self.method.finish(self.state)
         if self.method.teacher == "previous":
-            self.state.teacher = copy.deepcopy(self.net).eval().requires_grad_(False)
+            self.state.teacher = previous(self.net)
         if policy is not None and policy.fills == "task end":
             policy.update(self.state, self._whole(x, y, "end"))
         self.state.recorded = None
@@ -147,35 +210,54 @@ class Learner:
             inputs = (self.state.view(p.to(self.device), None) for p in torch.split(x, batch))
             return torch.cat([score(part).float().cpu() for part in inputs])
 
-    def predict(self, x: Tensor) -> Tensor:
-        """The class of each sample, [N]. Moves no state."""
-        return self.scores(x).argmax(1)
+    def predict(self, x: Any) -> Any:
+        """The class of each sample: a list of names, or [N] outputs if it was made without names.
+        Moves no state."""
+        columns = self._named_scores(x).argmax(1)
+        return [self.classes[column] for column in columns] if self.about else columns
+
+    def predict_proba(self, x: Any) -> Tensor:
+        """A probability for every class, [N, C], a column for each of `classes`. Moves no state."""
+        return self._named_scores(x).softmax(1)
+
+    def class_means(self) -> tuple[Tensor, Tensor]:
+        """Classes that have exemplars, and the mean feature of each; made anew only after the
+        network or the memory has changed."""
+        if self.means is None:
+            self.means = class_means(self.state)
+        return self.means
+
+    def with_net(self, net: nn.Module) -> Learner:
+        """This learner with another network in its place, to predict and not to train with."""
+        other = copy.copy(self)
+        other.state, other.means = replace(self.state, net=net), None
+        return other
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything it has become: tensors and plain values, nested. What it was made with (the
+        network's shape, the method, the protocol) is not in it."""
+        return snapshot(self.state, self.generators)
+
+    def load_state_dict(self, found: dict[str, Any]) -> None:
+        """Become what another learner was that was made alike."""
+        self.means = None
+        restore(self.state, self.generators, found)
 
     def _logits(self, x: Tensor) -> Tensor:
         with self.state.arithmetic(x):
             return self.net(x)  # type: ignore[no-any-return]
 
     def _nearness(self, x: Tensor) -> Tensor:
-        """Minus the squared distance to each class mean; classes without one score -inf."""
-        classes, means = self._class_means()
-        distances = torch.cdist(self.state.embed(x), means) ** 2
-        scores = distances.new_full((len(x), classifier(self.net).out_features), -torch.inf)
-        return scores.index_copy_(1, classes, -distances)
+        classes, means = self.class_means()
+        return nearness(self.state.embed(x), classes, means, classifier(self.net).out_features)
 
-    def _class_means(self) -> tuple[Tensor, Tensor]:
-        """Classes that have exemplars, and the mean feature of each; made anew only after the
-        network or the memory has changed."""
-        if self._means is None:
-            memory = self.memory
-            if not memory or memory.x is None:
-                raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
-            features = self.state.features(memory.x[: memory.filled])
-            classes, member = torch.unique(memory.y[: memory.filled], return_inverse=True)
-            classes, member = classes.to(self.device), member.to(self.device)
-            sums = features.new_zeros(len(classes), features.shape[1])
-            sums.index_add_(0, member, features)
-            self._means = classes, sums / member.bincount()[:, None]
-        return self._means
+    def _named_scores(self, x: Any) -> Tensor:
+        """With class names, samples may also be arrays or paths of images, and are checked."""
+        if self.about is None:
+            return self.scores(x)
+        from bntricks.beginnings import checked_samples
+
+        return self.scores(checked_samples(self, x))
 
     def _whole(self, x: Tensor | None, y: Tensor | None, when: str) -> Batch:
         if x is None or y is None:

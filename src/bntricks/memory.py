@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch
@@ -31,7 +32,7 @@ class Memory:
         self.filled = 0
         self.offered = 0  # samples ever presented, every epoch anew
         self.x: Tensor | None = None  # [capacity, ...]
-        self.logits: Tensor | None = None  # [capacity, C]
+        self.logits: Tensor | None = None  # [capacity, C], NaN where the head has grown since
         self.y = torch.zeros(capacity, dtype=torch.int64)
         self.ids = torch.zeros(capacity, dtype=torch.int64)
         self.tasks = torch.zeros(capacity, dtype=torch.int64)
@@ -66,7 +67,8 @@ class Memory:
         to, of = torch.from_numpy(slots), torch.from_numpy(rows)
         self.x = self._write(self.x, to, batch.x, of)
         if batch.logits is not None:
-            self.logits = self._write(self.logits, to, batch.logits, of)
+            store = _widened(self.logits, batch.logits.shape[1])
+            self.logits = self._write(store, to, batch.logits, of)
         self.y[to] = batch.y[of].cpu()
         if batch.ids is not None:
             self.ids[to] = batch.ids[of]
@@ -114,9 +116,36 @@ class Memory:
         return {name: getattr(self, name) for name in self._state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["capacity"] != self.capacity:
+            raise ValueError(f"a memory of {state['capacity']} does not fit one of {self.capacity}")
         for name in self._state:
             setattr(self, name, state[name])
+        for name in ("x", "logits"):
+            store = getattr(self, name)
+            setattr(self, name, None if store is None else store.to(self.device))
 
+    def contents(self) -> dict[str, Tensor]:
+        """What the filled slots hold."""
+        found = {name: getattr(self, name) for name in self._kept}
+        return {name: store[: self.filled] for name, store in found.items() if store is not None}
+
+    def refill(self, contents: dict[str, Tensor], *, offered: int) -> None:
+        """Hold what another memory held, and no more."""
+        count = len(contents["y"]) if contents else 0
+        if count > self.capacity:
+            raise ValueError(f"{count} samples do not fit a memory of {self.capacity}")
+        for name, found in contents.items():
+            own = getattr(self, name) if name in self._kept else None
+            kind = torch.float32 if name == "logits" else found.dtype if own is None else own.dtype
+            if name not in self._kept or len(found) != count or found.dtype != kind:
+                raise ValueError(f"{name} of {list(found.shape)} is no part of a memory")
+            host = self.device if name in ("x", "logits") else torch.device("cpu")
+            room = torch.zeros(self.capacity, *found.shape[1:], dtype=kind, device=host)
+            room[:count] = found.to(host)
+            setattr(self, name, room)
+        self.filled, self.offered = count, max(count, offered)
+
+    _kept = ("x", "logits", "y", "ids", "tasks", "scores")
     _state = ("capacity", "filled", "offered", "x", "logits", "y", "ids", "tasks", "scores")
 
     def _write(self, store: Tensor | None, to: Tensor, values: Tensor, of: Tensor) -> Tensor:
@@ -124,3 +153,10 @@ class Memory:
         if store is None:
             store = values.new_zeros(self.capacity, *values.shape[1:])
         return store.index_copy_(0, to.to(self.device), values[of.to(self.device)])
+
+
+def _widened(logits: Tensor | None, width: int) -> Tensor | None:
+    """Room for the outputs of a head that has grown: what was stored says nothing of them."""
+    if logits is None or logits.shape[1] >= width:
+        return logits
+    return F.pad(logits, (0, width - logits.shape[1]), value=torch.nan)

@@ -87,6 +87,25 @@ def update_ema(net: nn.Module, x: Tensor) -> None:
         net(x)
 
 
+def phi(net: nn.Module) -> dict[str, dict[str, Tensor]]:
+    """A copy of φ, by layer."""
+    return {
+        name: {"mean": layer.running_mean.clone(), "var": layer.running_var.clone()}  # type: ignore[union-attr]
+        for name, layer in layers(net).items()
+    }
+
+
+def drift(net: nn.Module, since: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+    """How far φ has moved, by layer: the mean shift of its channels, in standard deviations they
+    had then."""
+    return {
+        name: ((found["mean"] - since[name]["mean"]).abs() / (since[name]["var"] + 1e-5).sqrt())
+        .mean()
+        .item()
+        for name, found in phi(net).items()
+    }
+
+
 def skip_ema(net: nn.Module) -> None:
     """Count a tracking pass that was left out because no read of φ would have felt it."""
     for layer in layers(net).values():
@@ -113,6 +132,7 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
 
     Each batch is normalised by its own statistics on its way, as in training, so batches should
     be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
+    Everything but BatchNorm is in evaluation mode, so that dropout adds no noise.
     """
     found: Statistics = {}
 
@@ -127,7 +147,9 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
         for name, layer in layers(net).items()
     ]
     try:
-        with mode(net, training=True), frozen_ema(net):
+        with mode(net, training=False), frozen_ema(net):
+            for layer in layers(net).values():
+                layer.training = True
             for x in batches:
                 net(x)
     finally:

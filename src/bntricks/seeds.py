@@ -30,7 +30,7 @@ class Generators:
 
     @classmethod
     def of(cls, seed: int) -> Self:
-        return cls(**{f.name: _generator(seed, f.name) for f in fields(cls)})
+        return cls(**{f.name: generator(seed, f.name) for f in fields(cls)})
 
     def state_dict(self) -> dict[str, Tensor]:
         return {f.name: getattr(self, f.name).get_state() for f in fields(self)}
@@ -49,6 +49,7 @@ def construction(generator: Generator) -> Iterator[None]:
         yield
 
 
-def _generator(seed: int, name: str) -> Generator:
+def generator(seed: int, name: str) -> Generator:
+    """A generator of its own for one kind of choice."""
     digest = hashlib.sha256(f"{name}:{seed}".encode()).digest()
     return Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bntricks.config import Config
+from bntricks.config import Config, parse
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
 
@@ -26,8 +26,9 @@ def plan(
     methods: Sequence[str] = (),
     streams: Sequence[str] = (),
     everything: bool = False,
+    device: str = "cpu",
 ) -> list[Config]:
-    """The runs of a study, narrowed to some methods, or moved to other streams."""
+    """The runs of a study, narrowed to some methods, or moved to other streams or a device."""
     unknown = [name for name in methods if name not in study.methods]
     if unknown:
         raise UserError(
@@ -45,11 +46,21 @@ def plan(
     else:
         configs = study.configs(scale, seeds=seeds, costly=everything)
         configs = [config for config in configs if not streams or config.stream in streams]
-    return [config for config in configs if not methods or config.method in methods]
+    return [
+        parse({**config.model_dump(), "device": device})
+        for config in configs
+        if not methods or config.method in methods
+    ]
 
 
-def seconds_left(configs: Sequence[Config], data: Path | str | None, out: Path | str) -> float:
+def seconds_left(
+    configs: Sequence[Config],
+    data: Path | str | None,
+    out: Path | str,
+    probe: str | None = None,
+) -> float:
     """About how long the runs that are not there yet take on one core, from measured steps."""
+    from bntricks import probes
     from bntricks import record as records
     from bntricks.batch import batch_count
     from bntricks.runs import prepare
@@ -57,7 +68,9 @@ def seconds_left(configs: Sequence[Config], data: Path | str | None, out: Path |
     total, measured = 0.0, dict[str, float]()
     for asked in configs:
         stream, config = prepare(asked, data)
-        if records.load(Path(out) / config.identity(stream.fingerprint)) is not None:
+        folder = Path(out) / config.identity(stream.fingerprint)
+        looked = probe is None or probes.looked(probe, folder, stream)
+        if looked and records.load(folder) is not None:
             continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -12,8 +12,8 @@ import queue
 import signal
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
 from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,30 @@ class Failure:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What all runs of a sweep share."""
+
+    data: Path | None = None
+    out: Path = Path("runs")
+    force: bool = False
+    probe: str | None = None
+    checkpoint_seconds: float = 120.0
+
+    def carry_out(self, config: Config, tell: Sink) -> Record:
+        """One run of the sweep, wherever it may be."""
+        from bntricks.runs import run  # torch is imported where work is done, not by the parent
+
+        found = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=tell)
+        tell({"event": "finished", "record": found})
+        return found
+
+
 def sweep(
     configs: Sequence[Config],
+    order: Order = Order(),  # noqa: B008 (frozen)
     *,
-    data: Path | str | None = None,
-    out: Path | str = "runs",
     workers: int | None = None,
-    force: bool = False,
     sink: Sink = lambda event: None,
 ) -> list[Record | Failure]:
     """The records of these runs, in order. The sink hears every run's events with its index."""
@@ -52,8 +69,7 @@ def sweep(
     ):
         events: queue.Queue[dict[str, Any]] = manager.Queue()
         futures = [
-            pool.submit(_run, index, config, data, out, force, events)
-            for index, config in enumerate(configs)
+            pool.submit(_run, index, config, order, events) for index, config in enumerate(configs)
         ]
         try:
             while not all(future.done() for future in futures):
@@ -64,7 +80,17 @@ def sweep(
                 process.terminate()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [_outcome(f, config) for f, config in zip(futures, configs, strict=True)]
+    return [
+        failure(config, error) if (error := future.exception()) else future.result()
+        for future, config in zip(futures, configs, strict=True)
+    ]
+
+
+def failure(config: Config, error: BaseException) -> Failure:
+    """Why a run did not finish, in a line."""
+    if isinstance(error, UserError | RunError | HeldError):
+        return Failure(config, str(error))
+    return Failure(config, f"{type(error).__name__}: {error}")
 
 
 def available_cores() -> int:
@@ -72,30 +98,8 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(
-    index: int,
-    config: Config,
-    data: Path | str | None,
-    out: Path | str,
-    force: bool,
-    events: queue.Queue[dict[str, Any]],
-) -> Record:
-    from bntricks.runs import run  # torch is imported in the workers, not in the parent
-
-    record = run(
-        config, data=data, out=out, force=force, sink=lambda e: events.put({"run": index, **e})
-    )
-    events.put({"run": index, "event": "finished", "record": record})
-    return record
-
-
-def _outcome(future: Future[Record], config: Config) -> Record | Failure:
-    error = future.exception()
-    if error is None:
-        return future.result()
-    if isinstance(error, UserError | RunError | HeldError):
-        return Failure(config, str(error))
-    return Failure(config, f"{type(error).__name__}: {error}")
+def _run(index: int, config: Config, order: Order, events: queue.Queue[dict[str, Any]]) -> Record:
+    return order.carry_out(config, lambda event: events.put({"run": index, **event}))
 
 
 def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def progress() -> Iterator[Sink]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=err,
         transient=True,
+        disable=not err.is_terminal,  # in a pipe it would leave an empty line
     )
     row = bar.add_task("", total=None, speed="", visible=False)
 
@@ -46,6 +47,11 @@ def progress() -> Iterator[Sink]:
             )
         elif event["event"] == "begin":
             bar.reset(row, description="starting", total=None, speed="", visible=True)
+        elif event["event"] == "warning":
+            bar.print(escape(f"bnt: {event['text']}"))
+        elif event["event"] == "resumed":
+            bar.print(f"bnt: going on from step {event['step']} of {event['steps']}")
+            bar.update(row, completed=event["step"], total=event["steps"])
         elif event["event"] == "work":
             bar.update(row, description=f"{event['what']} {event['done']}/{event['total']}")
         elif event["event"] in ("progress", "epoch"):
@@ -98,39 +104,3 @@ def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
 def complain(message: str) -> None:
     """An error, in plain text: never markup, never wrapped."""
     print(f"bnt: {message}", file=sys.stderr)
-
-
-@contextmanager
-def sweep_progress(names: Sequence[str]) -> Iterator[Sink]:
-    """A sink that shows many runs: one bar for all with time left, one for each at work."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-        console=err,
-        transient=True,
-    )
-    whole = bar.add_task(f"{len(names)} runs", total=len(names))
-    rows: dict[int, TaskID] = {}
-    shares = [0.0] * len(names)
-
-    def show(event: dict[str, Any]) -> None:
-        run = event["run"]
-        if event["event"] in ("progress", "epoch"):
-            if run not in rows:
-                rows[run] = bar.add_task(f"  {escape(names[run])}", total=1.0)
-            shares[run] = event["step"] / event["steps"]
-            bar.update(rows[run], completed=shares[run])
-        elif event["event"] == "finished":
-            shares[run] = 1.0
-            if run in rows:
-                bar.remove_task(rows.pop(run))
-            record = event["record"]
-            bwt = "" if record["bwt"] is None else f"  BWT {record['bwt']:6.1f}"
-            there = "  (already there)" if record["already_there"] else ""
-            bar.print(escape(f"{names[run]:24} ACC {record['acc']:5.1f}{bwt}{there}"))
-        bar.update(whole, completed=sum(shares))
-
-    with bar:
-        yield show

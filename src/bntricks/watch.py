@@ -12,8 +12,8 @@ from torch import Tensor
 from bntricks.errors import RunError
 
 Sink = Callable[[dict[str, Any]], None]
-"""Hears what happens, as plain values: `data`, `begin`, `progress`, `epoch`,
-`work`, `task`, `end`."""
+"""Hears what happens, as plain values: `data`, `begin`, `resumed`, `progress`, `epoch`, `work`,
+`task`, `warning`, `end`."""
 
 TELL_SECONDS = 0.5
 
@@ -24,8 +24,10 @@ class Watch:
     Losses stay on the device until they are told, so a step never waits for one.
     """
 
-    def __init__(self, sink: Sink, *, total: int) -> None:
-        self.sink, self.total, self.done = sink, total, 0
+    def __init__(
+        self, sink: Sink, *, total: int, more: Callable[[], dict[str, Any]] = dict
+    ) -> None:
+        self.sink, self.total, self.done, self.more = sink, total, 0, more
         self.bad: Tensor | None = None
         self.loss: Tensor | None = None
         self.told = time.monotonic()
@@ -46,9 +48,8 @@ class Watch:
         self.told = time.monotonic()
         self.check()
         loss = None if self.loss is None else self.loss.item()
-        self.sink(
-            {"event": event, **self.where, "step": self.done, "steps": self.total, "loss": loss}
-        )
+        at = {"step": self.done, "steps": self.total, "loss": loss}
+        self.sink({"event": event, **self.where, **at, **self.more()})
 
     def report(self, what: str, done: int, total: int) -> None:
         """Progress of work between the steps: a warm-up, herding."""

@@ -41,13 +41,13 @@ def demo(
         Print the table as one JSON object.
     """
     from bntricks.demo import plan, summary
+    from bntricks.live import board
     from bntricks.report import write_report
-    from bntricks.sweep import Failure, sweep
+    from bntricks.sweep import Failure, Order, sweep
 
     configs = plan(seeds=seeds, quick=quick)
-    names = [f"{config.method} seed {config.seed}" for config in configs]
-    with terminal.sweep_progress(names) as sink:
-        results = sweep(configs, out=out, workers=workers, sink=sink)
+    with board(configs) as sink:
+        results = sweep(configs, Order(out=out), workers=workers, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     rows = summary(records)
     note = "too short to show the effect; run without --quick" if quick else None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from bntricks import terminal
 from bntricks.cli.app import Json, Switch, app
@@ -17,6 +18,8 @@ from bntricks.errors import UserError
 if TYPE_CHECKING:
     from bntricks.record import Record
 
+Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
+
 
 @app.command
 def run(
@@ -25,6 +28,8 @@ def run(
     data: Path | None = None,
     out: Path = Path("runs"),
     track: Literal["deferred", "every-step"] = "deferred",
+    checkpoint_seconds: Seconds = 120.0,
+    tensorboard: Switch = False,
     force: Switch = False,
     json: Json = False,
     **hyper: float,
@@ -32,12 +37,14 @@ def run(
     """Train one method on one stream, and write its record.
 
     Defaults are the paper's: ResNet-18 of width 64, 50 epochs a task, SGD at 0.03, batches of
-    32. A run that is already there is not trained again.
+    32. A run that is already there is not trained again, and one that was interrupted, however
+    that came about, goes on from its newest checkpoint to the same bits.
 
     Examples:
-      bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8
-      bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5
-      bnt run --stream folder --data photos --classes-per-task 5 --image-size 32
+
+    - `bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8`
+    - `bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5`
+    - `bnt run --stream folder --data photos --classes-per-task 5 --image-size 32`
 
     Parameters
     ----------
@@ -49,8 +56,13 @@ def run(
     track
         `deferred` leaves out tracking passes that no evaluation can feel, with the same result to
         the bit; `every-step` leaves out none.
+    checkpoint_seconds
+        Time between checkpoints, in seconds; there is one at the end of each task too.
+    tensorboard
+        Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
+        read when a task ends; with `--track every-step`, along the way as well.
     force
-        Train even if the record is there.
+        Train anew, even if the record or a checkpoint is there.
     json
         Print the record as one JSON object on one line.
     hyper
@@ -61,7 +73,51 @@ def run(
     _refuse_misspelt(hyper)
     config = config.model_copy(update={"hyper": hyper})
     with terminal.progress() as sink:
-        record = train(config, data=data, out=out, track=track, force=force, sink=sink)
+        record = train(
+            config,
+            data=data,
+            out=out,
+            track=track,
+            force=force,
+            checkpoint_seconds=checkpoint_seconds,
+            tensorboard=tensorboard,
+            sink=sink,
+        )
+    _print(record, json)
+
+
+@app.command
+def resume(
+    run: Path,
+    /,
+    *,
+    data: Path | None = None,
+    checkpoint_seconds: Seconds = 120.0,
+    json: Json = False,
+) -> None:
+    """Go on with an interrupted run from its newest checkpoint, to the same bits.
+
+    The same `bnt run` again does the same; this needs only the folder.
+
+    Parameters
+    ----------
+    run
+        The run's folder, as `runs/3565f808cde3afbc`.
+    data
+        The folder with the data, if it has moved.
+    checkpoint_seconds
+        Time between checkpoints, in seconds.
+    json
+        Print the record as one JSON object on one line.
+    """
+    from bntricks.runs import resume as go_on
+
+    with terminal.progress() as sink:
+        record = go_on(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
+    _print(record, json)
+
+
+def _print(record: Record, json: bool) -> None:
     if json:
         print_json(record)
     else:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks import terminal
-from bntricks.cli.app import Switch, app
-from bntricks.cli.printing import raise_failures
-from bntricks.paper import ScaleName
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json, raise_failures
+from bntricks.config import Config
+from bntricks.paper import ScaleName, Study
+
+if TYPE_CHECKING:
+    from bntricks.record import Record
+    from bntricks.sweep import Failure, Order
+    from bntricks.watch import Sink
 
 
 @app.command
@@ -30,12 +37,24 @@ def study(
     data: Path | None = None,
     out: Path = Path("runs"),
     workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    device: str = "cpu",
+    ray: str | None = None,
+    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0,
+    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0,
+    checkpoint_seconds: Annotated[float, Parameter(validator=Number(gte=0))] = 120.0,
+    json: Json = False,
 ) -> None:
     """Run a study of the paper, and say which of its claims hold.
 
     Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, frameworks. Runs
     that are already there are not trained again, so an interrupted study goes on where it was,
     and a run that fails does not stop the others.
+
+    Examples:
+
+    - `bnt study pilot --scale smoke --stream seq-digits`
+    - `bnt study ablation --scale lite --data ~/data --seeds 4`
+    - `bnt study main --scale paper --ray auto --device cuda --gpus-per-run 0.25`
 
     Parameters
     ----------
@@ -47,7 +66,7 @@ def study(
     seeds
         Repetitions [default: the scale's].
     methods
-        Only these of the study's methods.
+        Only these of the study's methods; any methods for frameworks, which trains nothing.
     streams
         Only these of its streams, or others to move it to.
     all
@@ -58,33 +77,98 @@ def study(
         Where runs are written, each in a folder of its own, and the report beside them.
     workers
         Runs at the same time, one thread each [default: one a core].
+    device
+        Where to compute: cpu, cuda, cuda:N or mps.
+    ray
+        Run on the Ray cluster at this address, or `auto` for the one this machine belongs to.
+    cpus_per_run
+        On Ray: cores a run asks for.
+    gpus_per_run
+        On Ray: GPUs a run asks for; 0.25 puts four on one.
+    checkpoint_seconds
+        Time between a run's checkpoints, in seconds.
+    json
+        Print results and verdicts as one JSON object.
     """
+    from bntricks.cluster import Request, sweep_on_ray
+    from bntricks.live import board
     from bntricks.paper import load_study
     from bntricks.report import write_report
     from bntricks.report.results import results_table, verdict_table
-    from bntricks.report.tables import to_rich
+    from bntricks.report.tables import to_json, to_rich
     from bntricks.report.verdicts import verdicts
     from bntricks.study import plan, seconds_left
-    from bntricks.sweep import Failure, available_cores, sweep
+    from bntricks.sweep import Failure, Order
 
     chosen = load_study(name)
-    configs = plan(chosen, scale, seeds=seeds, methods=methods, streams=streams, everything=all)
-    count = min(workers or available_cores(), max(len(configs), 1))
-    minutes = seconds_left(configs, data, out) / count / 60
-    terminal.complain(f"{name}: {len(configs)} runs, about {minutes:.0f} minutes on {count} cores")
-    names = [f"{config.method} on {config.stream}, seed {config.seed}" for config in configs]
-    with terminal.sweep_progress(names) as sink:
-        results = sweep(configs, data=data, out=out, workers=count, sink=sink) if configs else []
+    if not chosen.streams:
+        _draw(chosen, methods, out)
+        return
+    configs = plan(
+        chosen,
+        scale,
+        seeds=seeds,
+        methods=methods,
+        streams=streams,
+        everything=all,
+        device=device,
+    )
+    order = Order(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
+    seconds = seconds_left(configs, data, out, chosen.probe)
+    with board(configs) as sink:
+        if ray is None:
+            results = _here(name, configs, order, workers, seconds, sink)
+        else:
+            request = Request(ray, cpus_per_run, gpus_per_run)
+            terminal.complain(f"{name}: {len(configs)} runs, {_hours(seconds)} of one core, on Ray")
+            results = sweep_on_ray(configs, order, request, sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
         command = f"bnt study {name} --scale {scale}"
         page = write_report(records, out, chosen, scale, command=command)
-        terminal.out.print(to_rich(results_table(records, chosen, scale)))
+        tables = [results_table(records, chosen, scale)]
         if chosen.claims:
-            judged = verdict_table(verdicts(chosen, scale, records), records)
-            terminal.out.print(to_rich(judged))
-        print(f"tables and figures in {out}/, a page to look at: {page}")
+            tables.append(verdict_table(verdicts(chosen, scale, records), records))
+        if json:
+            print_json({"page": str(page), "tables": [to_json(table) for table in tables]})
+        else:
+            for table in tables:
+                terminal.out.print(to_rich(table))
+            print(f"tables and figures in {out}/, a page to look at: {page}")
     raise_failures(results)
+
+
+def _here(
+    name: str,
+    configs: Sequence[Config],
+    order: Order,
+    workers: int | None,
+    seconds: float,
+    sink: Sink,
+) -> list[Record | Failure]:
+    from bntricks.sweep import available_cores, sweep
+
+    if not configs:
+        return []
+    count = min(workers or available_cores(), len(configs))
+    about = _hours(seconds / count)
+    terminal.complain(f"{name}: {len(configs)} runs, about {about} on {count} cores")
+    return sweep(configs, order, workers=count, sink=sink)
+
+
+def _hours(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def _draw(chosen: Study, methods: tuple[str, ...], out: Path) -> None:
+    """A study without runs: pictures of recipes."""
+    from bntricks.report.frameworks import ablation_columns, write_frameworks
+    from bntricks.report.tables import to_rich
+
+    page, table = write_frameworks(chosen, methods, out)
+    terminal.out.print(to_rich(ablation_columns(table)))
+    print(f"figures in {out / 'figures'}/, a page to look at: {page}")
 
 
 @app.command

@@ -24,6 +24,7 @@ from bntricks.config import Config, explain, parse
 from bntricks.paper.claims import Claim, Side, Statement
 
 ScaleName = Literal["paper", "lite", "smoke"]
+ProbeName = Literal["statistics", "overlap"]
 
 
 def _known(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -93,6 +94,8 @@ class Study(BaseModel):
     variants: tuple[Variant, ...] = (Variant(),)
     costly: tuple[Pair, ...] = ()
     """Pairs that the paper left out for their training time; run only when all is asked for."""
+    probe: ProbeName | None = None
+    """What looks at its runs when a task is over, for what a record alone does not show."""
     scale: Mapping[ScaleName, Scale] = Field(default_factory=dict)
     claims: Annotated[tuple[Claim, ...], BeforeValidator(_written_out)] = ()
 

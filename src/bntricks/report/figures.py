@@ -15,6 +15,7 @@ import vl_convert
 from bntricks.record import Record
 from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
 from bntricks.report.groups import by_stream, group
+from bntricks.report.maps import feature_maps
 from bntricks.report.tables import csv_text
 from bntricks.report.verdicts import Row
 
@@ -41,6 +42,12 @@ def stream_figures(records: Iterable[Record]) -> dict[str, list[Figure]]:
         made = [build(runs) for build in (curves, per_task, matrices, cost)]
         figures[stream] = [replace(f, name=_file_name(f.name, names)) for f in made]
     return figures
+
+
+def map_figures(records: Iterable[Record]) -> list[Figure]:
+    """The maps of features that lie beside these runs."""
+    names: set[str] = set()
+    return [replace(f, name=_file_name(f.name, names)) for f in feature_maps(records)]
 
 
 def verdict_figure(rows: Sequence[Row] | None, records: Iterable[Record]) -> Figure | None:

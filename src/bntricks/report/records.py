@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from bntricks.config import Config, explain
 from bntricks.errors import UserError
+from bntricks.maps import BiasedPhi
 from bntricks.record import NAME, Record, metrics
 
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
@@ -38,6 +39,7 @@ class _Saved(BaseModel):
     forwards_per_step: Positive
     images_per_second: Positive
     versions: dict[str, str]
+    biased_phi: BiasedPhi | None = None
 
 
 def load_records(paths: Iterable[Path | str]) -> list[Record]:

@@ -84,6 +84,19 @@ def to_csv(table: Table) -> str:
     return csv_text(head, rows)
 
 
+def to_json(table: Table) -> dict[str, Any]:
+    """For programs: a row is an object by column, numbers where there are numbers."""
+    rows = []
+    for row in table.rows:
+        found: dict[str, Any] = {}
+        for column, cell in zip(table.columns, row, strict=True):
+            found[column] = (cell.text or None) if cell.number is None else cell.number
+            if cell.sd is not None:
+                found[f"{column} sd"] = cell.sd
+        rows.append(found)
+    return {"title": table.title, "rows": rows, "notes": list(table.notes)}
+
+
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """CSV that a spreadsheet will not run: text that begins like a formula is quoted for it."""
     out = io.StringIO()

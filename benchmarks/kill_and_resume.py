@@ -1,0 +1,99 @@
+"""Kill runs at random instants, resume them, and compare with undisturbed ones, bit for bit.
+
+    python benchmarks/kill_and_resume.py --kills 100
+
+Each method trains once undisturbed and once under fire: a process of its own that is sent SIGKILL
+after a random time, started again, and so on until it has been killed often enough and finishes.
+Final weights, statistics and memory (by their hashes) and the accuracy matrix must be equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from bntricks import record
+from bntricks.config import Config
+from bntricks.methods import entries
+from bntricks.runs import prepare, run
+
+LITTLE = {"width": 4, "stages": 2, "blocks": 1, "images_per_class": 40, "memory": 30, "epochs": 3}
+SAME = ("digest", "accuracy", "task_il_accuracy", "forwards", "tracking_skipped", "steps")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50, help="in all, over the methods")
+    parser.add_argument("--methods", nargs="*", default=list(entries()), help="default: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the instants")
+    arguments = parser.parse_args()
+    instants = random.Random(arguments.seed)
+    kills = differences = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for index, name in enumerate(arguments.methods):
+            left = (arguments.kills - kills) / (len(arguments.methods) - index)
+            config = Config(method=name, stream="seq-digits", **LITTLE)
+            expected, seconds = undisturbed(config, Path(folder, "whole"))
+            killed, found = disturbed(
+                config, Path(folder, "killed"), -(-left // 1), seconds, instants
+            )
+            wrong = [key for key in SAME if expected[key] != found[key]]
+            kills, differences = kills + killed, differences + bool(wrong)
+            print(f"{name}: {killed} kills, {', '.join(wrong) or 'no'} difference", flush=True)
+    print(f"{kills} kills, {differences} differences")
+    return 1 if differences else 0
+
+
+def undisturbed(config: Config, out: Path) -> tuple[record.Record, float]:
+    start = time.monotonic()
+    assert wait(start_run(config, out)) == 0
+    return found_in(config, out), time.monotonic() - start
+
+
+def disturbed(
+    config: Config, out: Path, kills: float, seconds: float, instants: random.Random
+) -> tuple[int, record.Record]:
+    """Train under fire until it is through; a run that got through too early starts over."""
+    killed, through = 0, True
+    while killed < kills:
+        process = start_run(config, out, force=through)
+        time.sleep(instants.uniform(0, seconds))
+        os.kill(process, signal.SIGKILL)
+        through = wait(process) == 0
+        killed += not through
+    assert wait(start_run(config, out)) == 0
+    return killed, found_in(config, out)
+
+
+def start_run(config: Config, out: Path, *, force: bool = False) -> int:
+    """A child that trains; forked, so that it need not import torch again."""
+    process = os.fork()
+    if process == 0:
+        torch.set_num_threads(1)
+        run(config, out=out, force=force, checkpoint_seconds=0.1)
+        os._exit(0)
+    return process
+
+
+def wait(process: int) -> int:
+    """How the child ended: 0, or minus the signal that killed it."""
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def found_in(config: Config, out: Path) -> record.Record:
+    stream, config = prepare(config, None)
+    found = record.load(out / config.identity(stream.fingerprint))
+    assert found is not None
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

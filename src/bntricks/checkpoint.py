@@ -1,0 +1,147 @@
+"""The exact state of a run on disk: whole or absent, checked, and never unpickled.
+
+A state is nested dicts of tensors and plain values. On disk it is a line with a SHA-256 of the
+rest, a line of JSON for the plain values, and a safetensors block, so that a torn or altered file
+is noticed before anything of it is used. Two generations are kept: if the newest cannot be read,
+the one before it can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch as safe
+from safetensors import SafetensorError
+from torch import Tensor
+
+from bntricks.errors import UserError
+from bntricks.files import write_atomically
+
+State = dict[str, Any]
+
+MAGIC = b"bntricks checkpoint 1 "
+NEWEST, BEFORE = "checkpoint.newest", "checkpoint.before"
+
+
+class CorruptError(Exception):
+    """A file that is no whole checkpoint."""
+
+
+class Checkpoints:
+    """The checkpoints of one run: saved when due, loaded from the newest that is whole.
+
+    `made_with` is what a state depends on (configuration, data, versions): a state made with
+    something else is refused, because going on from it would give neither run.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        made_with: dict[str, str],
+        *,
+        seconds: float = 120.0,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.folder, self.made_with, self.seconds, self.warn = folder, made_with, seconds, warn
+        self.saved_at = time.monotonic()
+
+    def due(self) -> bool:
+        return time.monotonic() - self.saved_at >= self.seconds
+
+    def save(self, state: State) -> None:
+        newest = self.folder / NEWEST
+        content = pack({"made_with": self.made_with, "state": state})
+        write_atomically(newest, content, keep=self.folder / BEFORE)
+        self.saved_at = time.monotonic()
+
+    def load(self) -> State | None:
+        """The newest state that is whole, None if there is none."""
+        for name in (NEWEST, BEFORE):
+            path = self.folder / name
+            try:
+                found = unpack(path.read_bytes())
+                made_with, state = dict(found["made_with"]), dict(found["state"])
+            except FileNotFoundError:
+                continue
+            except (CorruptError, KeyError, TypeError, ValueError) as error:
+                self.warn(f"{path} is not whole ({error}): trying the one before it")
+                continue
+            self._refuse_others(path, made_with)
+            return state
+        return None
+
+    def remove(self) -> None:
+        for name in (NEWEST, BEFORE):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _refuse_others(self, path: Path, made_with: dict[str, str]) -> None:
+        keys = sorted({*made_with, *self.made_with})
+        differing = [
+            f"{key} {made_with.get(key, 'unset')} (now {self.made_with.get(key, 'unset')})"
+            for key in keys
+            if made_with.get(key) != self.made_with.get(key)
+        ]
+        if differing:
+            raise UserError(
+                f"{path} was made with other values: {', '.join(differing)}; train anew with "
+                "--force, or go back to what it was made with"
+            )
+
+
+def pack(state: State) -> bytes:
+    """A state as bytes, with their checksum in front."""
+    tensors: dict[str, Tensor] = {}
+    plain = json.dumps(_take_tensors(state, "", tensors))
+    body = plain.encode() + b"\n" + safe.save(tensors)
+    return MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def unpack(content: bytes) -> State:
+    """The state in these bytes, if they are what `pack` made."""
+    head, _, body = content.partition(b"\n")
+    if not head.startswith(MAGIC):
+        raise CorruptError("it does not begin like a checkpoint")
+    if head.removeprefix(MAGIC) != hashlib.sha256(body).hexdigest().encode():
+        raise CorruptError("its checksum does not match")
+    plain, _, block = body.partition(b"\n")
+    try:
+        state = _put_tensors(json.loads(plain), "", safe.load(block))
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CorruptError(f"its content is no state: {error}") from None
+    if not isinstance(state, dict):
+        raise CorruptError("its content is no state")
+    return state
+
+
+def digest(state: State) -> str:
+    """A hash of every bit of a state."""
+    return hashlib.sha256(pack(state)).hexdigest()
+
+
+_TENSOR = {"tensor": True}
+"""Stands in the plain values where a tensor was; its name is the path that leads there."""
+
+
+def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        # Not only contiguous: views of one storage would be refused.
+        tensors[path] = value.detach().cpu().contiguous().clone()
+        return _TENSOR
+    if isinstance(value, dict):
+        return {key: _take_tensors(part, f"{path}/{key}", tensors) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return list(value)
+    return value
+
+
+def _put_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    if value == _TENSOR:
+        return tensors[path]
+    if isinstance(value, dict):
+        return {key: _put_tensors(part, f"{path}/{key}", tensors) for key, part in value.items()}
+    return value

@@ -1,0 +1,145 @@
+"""A map of features: test images as points of a plane, with what the network said of each.
+
+A probe leaves it beside a run's record, as one JSON file; the report draws it. Whatever is read is
+checked: a map is whole or it is refused. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bntricks.errors import UserError
+from bntricks.files import write_atomically
+
+PanelName = Literal["balanced", "biased", "before", "after"]
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+Coordinate = Annotated[float, Field(allow_inf_nan=False)]
+Label = Annotated[int, Field(ge=0)]
+Picture = Annotated[str, Field(pattern=r"^data:image/png;base64,[A-Za-z0-9+/]+={0,2}$")]
+ROUNDING = 1e-6
+
+
+class BiasedPhi(BaseModel):
+    """One network under its own φ and under φ that is biased towards the last task."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    accuracy: tuple[Percent, ...]
+    """On each task, over all classes, with the run's own φ."""
+    biased_accuracy: tuple[Percent, ...]
+    share: Percent
+    """Of all predictions, those that fall on the last task's classes."""
+    biased_share: Percent
+    acc: Percent
+    biased_acc: Percent
+    acc_lost: Points
+    last_task_gained: Points
+
+    @classmethod
+    def of(
+        cls,
+        accuracy: Sequence[float],
+        biased_accuracy: Sequence[float],
+        share: float,
+        biased_share: float,
+    ) -> Self:
+        """From what was measured, with what follows from it."""
+        acc, biased = _mean(accuracy), _mean(biased_accuracy)
+        return cls(
+            accuracy=tuple(accuracy),
+            biased_accuracy=tuple(biased_accuracy),
+            share=share,
+            biased_share=biased_share,
+            acc=acc,
+            biased_acc=biased,
+            acc_lost=acc - biased,
+            last_task_gained=biased_share - share,
+        )
+
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        if not self.accuracy or len(self.accuracy) != len(self.biased_accuracy):
+            raise ValueError("both sets of statistics need an accuracy on every task")
+        for name, given, right in (
+            ("acc", self.acc, _mean(self.accuracy)),
+            ("biased_acc", self.biased_acc, _mean(self.biased_accuracy)),
+            ("acc_lost", self.acc_lost, self.acc - self.biased_acc),
+            ("last_task_gained", self.last_task_gained, self.biased_share - self.share),
+        ):
+            if abs(given - right) > ROUNDING:
+                raise ValueError(f"{name} does not follow from what was measured")
+        return self
+
+
+class Panel(BaseModel):
+    """Where the network puts the images, in units that mean nothing, and what it says they are."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: PanelName
+    x: tuple[Coordinate, ...]
+    y: tuple[Coordinate, ...]
+    predicted: tuple[Label, ...]
+
+
+class Map(BaseModel):
+    """The same images in one or several panels."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    task: Annotated[int, Field(ge=1)]
+    """The task it is about, from 1."""
+    class_names: tuple[str, ...]
+    """Name of each label of the stream."""
+    labels: Annotated[tuple[Label, ...], Field(min_length=1)]
+    images: tuple[Picture, ...]
+    panels: Annotated[tuple[Panel, ...], Field(min_length=1)]
+    biased_phi: BiasedPhi | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        lists = [self.images, *(each for p in self.panels for each in (p.x, p.y, p.predicted))]
+        if any(len(each) != len(self.labels) for each in lists):
+            raise ValueError("every image needs a label and a place in each panel")
+        named = (*self.labels, *(label for p in self.panels for label in p.predicted))
+        if max(named) >= len(self.class_names):
+            raise ValueError("a label without a name")
+        return self
+
+    def panel(self, name: PanelName) -> Panel | None:
+        return next((panel for panel in self.panels if panel.name == name), None)
+
+
+def path_in(folder: Path, probe: str) -> Path:
+    """Where a probe's map of the run in this folder lies."""
+    return folder / f"map-{probe}.json"
+
+
+def save(found: Map, path: Path) -> None:
+    write_atomically(path, found.model_dump_json().encode())
+
+
+def load(path: Path) -> Map | None:
+    """The map in this file, None if there is none."""
+    try:
+        return Map.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        mistake = error.errors()[0]
+        where = ".".join(map(str, mistake["loc"]))
+        reason = f"{where}: {mistake['msg']}" if where else mistake["msg"]
+        raise UserError(
+            f"{path} is no map of a run ({reason}): delete it, and its study makes it again"
+        ) from None
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
