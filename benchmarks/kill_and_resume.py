@@ -23,7 +23,8 @@ import torch
 from bntricks import record
 from bntricks.config import Config
 from bntricks.methods import entries
-from bntricks.runs import prepare, run
+from bntricks.preparing import prepare
+from bntricks.runs import run
 
 LITTLE = {"width": 4, "stages": 2, "blocks": 1, "images_per_class": 40, "memory": 30, "epochs": 3}
 SAME = ("digest", "accuracy", "task_il_accuracy", "forwards", "tracking_skipped", "steps")

@@ -36,7 +36,8 @@ class Checkpoints:
     """The checkpoints of one run: saved when due, loaded from the newest that is whole.
 
     `made_with` is what a state depends on (configuration, data, versions): a state made with
-    something else is refused, because going on from it would give neither run.
+    something else is refused, because going on from it would give neither run. One that does not
+    write follows another process that does.
     """
 
     def __init__(
@@ -45,15 +46,19 @@ class Checkpoints:
         made_with: dict[str, str],
         *,
         seconds: float = 120.0,
+        writes: bool = True,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.folder, self.made_with, self.seconds, self.warn = folder, made_with, seconds, warn
+        self.folder, self.made_with, self.warn = folder, made_with, warn
+        self.seconds, self.writes = seconds, writes
         self.saved_at = time.monotonic()
 
     def due(self) -> bool:
-        return time.monotonic() - self.saved_at >= self.seconds
+        return self.writes and time.monotonic() - self.saved_at >= self.seconds
 
     def save(self, state: State) -> None:
+        if not self.writes:
+            return
         newest = self.folder / NEWEST
         content = pack({"made_with": self.made_with, "state": state})
         write_atomically(newest, content, keep=self.folder / BEFORE)

@@ -76,6 +76,11 @@ class Config(BaseModel):
     """Where to compute: cpu, cuda, cuda:N or mps."""
     precision: Literal["float32", "bf16"] = "float32"
     """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
+    ranks: Annotated[Count, Parameter(parse=False)] = 1
+    """Processes this run is split over: as many as torchrun starts."""
+    synchronised: Annotated[bool, Parameter(negative=())] = False
+    """Under torchrun: normalise by the batch statistics of all ranks together, not each by its
+    own."""
     threads: Count = 1
     """CPU threads of this run. Other counts give other bits; many runs beat many threads."""
 
@@ -90,7 +95,7 @@ class Config(BaseModel):
     @property
     def task_lists(self) -> list[list[str]] | None:
         """`tasks` as lists of names."""
-        return None if self.tasks is None else [_names(text) for text in self.tasks]
+        return None if self.tasks is None else [class_names(text, "--tasks") for text in self.tasks]
 
     def identity(self, fingerprint: str) -> str:
         """The run's name: a hash of all of this and of the data's content.
@@ -123,7 +128,8 @@ def explain(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _names(text: str) -> list[str]:
+def class_names(text: str, flag: str) -> list[str]:
+    """The names in 'cat,dog' or '["cat", "dog"]', which the user gave with this flag."""
     if not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",")]
     try:
@@ -131,5 +137,5 @@ def _names(text: str) -> list[str]:
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UserError(f"--tasks {text}: neither 'cat,dog' nor a JSON list of class names")
+        raise UserError(f"{flag} {text}: neither 'cat,dog' nor a JSON list of class names")
     return names

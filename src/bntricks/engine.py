@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from bntricks.batch import batch_count
-from bntricks.checkpoint import Checkpoints
+from bntricks.checkpoint import Checkpoints, pack
 from bntricks.config import Config
 from bntricks.learner import Learner
 from bntricks.methods import make
@@ -19,10 +20,12 @@ from bntricks.nets import ResNet
 from bntricks.norm import drift, phi
 from bntricks.place import Place, batches, resume
 from bntricks.quirks import corrupted
+from bntricks.ranks import ALONE, Ranks, Team
 from bntricks.seeds import Generators, construction
 from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task
 from bntricks.streams.augment import View
+from bntricks.synchronised import synchronise
 from bntricks.watch import Sink, Watch
 
 Track = Literal["deferred", "every-step"]
@@ -51,10 +54,14 @@ def train(
     sink: Sink = lambda event: None,
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
+    ranks: Ranks = ALONE,
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
     torch.set_num_threads(config.threads)
     learner = build(config, stream, Generators.of(config.seed))
+    learner.state.ranks = ranks
+    if config.synchronised:
+        synchronise(learner.net)
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.
@@ -77,7 +84,8 @@ def train(
         material = mixed(learner, lesson.train, stream)
         images = material.x.to(learner.device)
         per_epoch = batch_count(len(material), config.batch)
-        with postponed() as asked_to_stop:
+        # A rank that stops by itself would leave the others waiting.
+        with postponed() if ranks.size == 1 else nullcontext(never) as asked_to_stop:
             for ids in batches(place, len(material), config.batch, config.epochs, order):
                 # φ is next read when the task is over.
                 until_read = (config.epochs - place.epoch) * per_epoch - place.batch + 1
@@ -108,9 +116,15 @@ def train(
             probe(learner, stream, index)
         row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": watch.done}
         sink({"event": "task", **row, **moved(learner, place)})
+        if isinstance(ranks, Team):
+            ranks.agree(pack(learner.state_dict()), f"what they learned in task {index + 1}")
         place = Place(place.lesson + 1)
         keep(place, now=True)
     return outcome
+
+
+def never() -> bool:
+    return False
 
 
 def moved(learner: Learner, place: Place) -> dict[str, Any]:

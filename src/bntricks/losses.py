@@ -39,9 +39,14 @@ def ce_seen(logits: Tensor, batch: Batch, lesson: Lesson) -> Tensor:
 
 @loss("KD")
 def kd(logits: Tensor, batch: Batch, lesson: Lesson) -> Tensor:
-    """Mean squared distance to the logits stored with the samples (DER, DER++)."""
+    """Mean squared distance to the logits stored with the samples (DER, DER++), for each sample
+    over those it was stored with: the head may have grown since."""
     stored = _beside(batch)
-    return F.mse_loss(logits[:, : stored.shape[1]], stored)
+    known = ~stored.isnan()
+    # Exactly 1 for a sample that knows all, and no count waits for the device.
+    scale = (known.shape[1] / known.sum(1, keepdim=True)).sqrt()
+    now = torch.where(known, logits[:, : stored.shape[1]], 0.0)
+    return F.mse_loss(scale * now, scale * torch.where(known, stored, 0.0))
 
 
 @loss("LwF")
@@ -58,8 +63,10 @@ def lwf(logits: Tensor, batch: Batch, lesson: Lesson) -> Tensor:
 def fdr(logits: Tensor, batch: Batch, lesson: Lesson) -> Tensor:
     """Mean distance, not squared, between class probabilities now and as stored."""
     stored = _beside(batch)
-    now = F.softmax(logits[:, : stored.shape[1]], 1)
-    distances: Tensor = torch.linalg.vector_norm(now - F.softmax(stored, 1), dim=1)
+    unknown = stored.isnan()  # outputs that the head had not yet
+    now = F.softmax(logits[:, : stored.shape[1]].masked_fill(unknown, -torch.inf), 1)
+    then = F.softmax(stored.masked_fill(unknown, -torch.inf), 1)
+    distances: Tensor = torch.linalg.vector_norm(now - then, dim=1)
     return distances.mean()
 
 

@@ -134,10 +134,23 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
     be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
     Everything but BatchNorm is in evaluation mode, so that dropout adds no noise.
     """
+    with observed(net) as found, mode(net, training=False), frozen_ema(net):
+        for layer in layers(net).values():
+            layer.training = True
+        for x in batches:
+            net(x)
+    return found
+
+
+@contextmanager
+def observed(net: nn.Module) -> Iterator[Statistics]:
+    """The moments of what comes into every BatchNorm layer that is in training mode."""
     found: Statistics = {}
 
     def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        x = inputs[0].transpose(0, 1).flatten(1).double()  # [channels, values]
+        if not layer.training:
+            return
+        x = inputs[0].detach().transpose(0, 1).flatten(1).double()  # [channels, values]
         spread = x.var(1, correction=0) * (x.shape[1] / max(x.shape[1] - 1, 1))
         seen = Moments(x.mean(1), spread, x.shape[1])
         found[name] = found[name].merge(seen) if name in found else seen
@@ -147,15 +160,26 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
         for name, layer in layers(net).items()
     ]
     try:
-        with mode(net, training=False), frozen_ema(net):
-            for layer in layers(net).values():
-                layer.training = True
-            for x in batches:
-                net(x)
+        yield found
     finally:
         for handle in handles:
             handle.remove()
-    return found
+
+
+@torch.no_grad()
+def follow(net: nn.Module, statistics: Statistics) -> None:
+    """Move φ one step towards these moments, as a forward over their batch would have."""
+    for name, layer in layers(net).items():
+        if name not in statistics or layer.running_mean is None or layer.running_var is None:
+            continue
+        if layer.num_batches_tracked is not None:
+            layer.num_batches_tracked.add_(1)
+        weight = layer.momentum
+        if weight is None:  # the mean over all batches so far
+            weight = 1 / int(layer.num_batches_tracked or 1)
+        moments = statistics[name]
+        layer.running_mean.lerp_(moments.mean.to(layer.running_mean), weight)
+        layer.running_var.lerp_(moments.var.to(layer.running_var), weight)
 
 
 @contextmanager

@@ -9,31 +9,27 @@ from __future__ import annotations
 
 import errno
 import json
-import platform
-import resource
 import shutil
-import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bntricks import checkpoint, mirror, probes
+from bntricks import mirror, probes
 from bntricks import record as records
 from bntricks.checkpoint import Checkpoints
-from bntricks.config import REVISION, Config, parse
-from bntricks.engine import Outcome, Track, train
+from bntricks.config import Config, parse
+from bntricks.describing import describe
+from bntricks.engine import Track, train
 from bntricks.errors import RunError, UserError
 from bntricks.files import held, remove_leftovers, write_atomically
-from bntricks.learner import Learner
-from bntricks.methods import find, make
-from bntricks.quirks import concerns
-from bntricks.recipe import Balanced
+from bntricks.preparing import made_with, prepare
+from bntricks.ranks import Ranks, joined
 from bntricks.record import Record
-from bntricks.streams import Stream, open_stream
+from bntricks.streams import Stream
 from bntricks.watch import Sink
 
 ASKED = "run.json"
@@ -62,36 +58,18 @@ def run(
         looked = probe is None or probes.looked(probe, folder, stream)
         if not force and looked and (found := records.load(folder)) is not None:
             return {**found, "path": str(folder), "already_there": True}
-        fresh = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        with held(folder / "lock"):
-            remove_leftovers(folder)
-            checkpoints = Checkpoints(
-                folder,
-                made_with(config, stream),
-                seconds=checkpoint_seconds,
-                warn=lambda text: sink({"event": "warning", "text": text}),
-            )
-            if force:
-                probes.forget(folder)
-                (folder / LOG).unlink(missing_ok=True)
-            if force or probe not in (None, _probe_before(folder)):
-                checkpoints.remove()  # a probe looks from the start
-            asked = {"config": config.model_dump(mode="json"), "track": track, "probe": probe}
-            where = None if data is None else str(Path(data).absolute())
-            write_atomically(folder / ASKED, json.dumps({**asked, "data": where}).encode())
-            mirrored = (
-                mirror.tensorboard(folder) if tensorboard else nullcontext(lambda event: None)
-            )
-            try:
-                with mirrored as shown:
-                    record = _trained(
-                        config, stream, folder, checkpoints, track, probe, (sink, shown)
-                    )
-            except RunError:
-                if fresh:
-                    shutil.rmtree(folder)
-                raise
+        kept = Checkpoints(
+            folder,
+            made_with(config, stream),
+            seconds=checkpoint_seconds,
+            warn=lambda text: sink({"event": "warning", "text": text}),
+        )
+        work = _Work(config, stream, folder, kept, track, probe)
+        with joined(config.ranks, config.device) as ranks:
+            if ranks.rank:
+                record = work.follow(ranks)
+            else:
+                record = work.lead(ranks, data, force, tensorboard, sink)
     return {**record, "path": str(folder), "already_there": False}
 
 
@@ -117,40 +95,87 @@ def resume(folder: Path | str, *, data: Path | str | None = None, **how: Any) ->
     return run(config, data=data, out=folder.parent, track=track, **how)
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A run to be trained in its folder."""
+
+    config: Config
+    stream: Stream
+    folder: Path
+    checkpoints: Checkpoints
+    track: Track
+    probe: str | None
+
+    def lead(
+        self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
+    ) -> Record:
+        """Train, alone or with others that follow, and write all there is to write."""
+        folder = self.folder
+        fresh = not folder.exists()
+        folder.mkdir(parents=True, exist_ok=True)
+        with held(folder / "lock"):
+            remove_leftovers(folder)
+            if force:
+                probes.forget(folder)
+                (folder / LOG).unlink(missing_ok=True)
+            if force or self.probe not in (None, _probe_before(folder)):
+                self.checkpoints.remove()  # a probe looks from the start
+            where = None if data is None else str(Path(data).absolute())
+            asked = {"config": self.config.model_dump(mode="json"), "data": where}
+            asked |= {"track": self.track, "probe": self.probe}
+            write_atomically(folder / ASKED, json.dumps(asked).encode())
+            ranks.add(torch.zeros(1))  # those who follow may look at the folder now
+            try:
+                with (
+                    (folder / LOG).open("a", encoding="utf-8") as log,
+                    mirror.tensorboard(folder) if tensorboard else nullcontext(sink) as shown,
+                ):
+
+                    def tell(event: dict[str, Any]) -> None:
+                        if event["event"] not in ("progress", "work"):
+                            log.write(json.dumps(event) + "\n")
+                            log.flush()
+                        for each in {sink, shown}:
+                            each(event)
+
+                    return self._train(ranks, tell)
+            except RunError:
+                if fresh:
+                    shutil.rmtree(folder)
+                raise
+
+    def follow(self, ranks: Ranks) -> Record:
+        """Train along with the rank that leads, and write nothing."""
+        ranks.add(torch.zeros(1))
+        kept = Checkpoints(self.folder, self.checkpoints.made_with, writes=False)
+        outcome = train(self.config, self.stream, track=self.track, checkpoints=kept, ranks=ranks)
+        return describe(self.config, self.stream, outcome)
+
+    def _train(self, ranks: Ranks, tell: Sink) -> Record:
+        config, stream, folder = self.config, self.stream, self.folder
+        tell({"event": "begin", "config": config.model_dump(mode="json"), "path": str(folder)})
+        outcome = train(
+            config,
+            stream,
+            track=self.track,
+            sink=tell,
+            checkpoints=self.checkpoints,
+            probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
+            ranks=ranks,
+        )
+        record = {**describe(config, stream, outcome), **probes.findings(folder)}
+        records.save(record, folder)
+        self.checkpoints.remove()
+        tell({"event": "end", "acc": record["acc"], "bwt": record["bwt"]})
+        return record
+
+
 def _probe_before(folder: Path) -> Any:
     """The probe that an interrupted run in this folder had."""
     try:
         return json.loads((folder / ASKED).read_bytes())["probe"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _trained(
-    config: Config,
-    stream: Stream,
-    folder: Path,
-    checkpoints: Checkpoints,
-    track: Track,
-    probe: str | None,
-    sinks: Collection[Sink],
-) -> Record:
-    look = None if probe is None else probes.probe(probe, folder, config.seed)
-    with (folder / LOG).open("a", encoding="utf-8") as log:
-
-        def tell(event: dict[str, Any]) -> None:
-            if event["event"] not in ("progress", "work"):
-                log.write(json.dumps(event) + "\n")
-                log.flush()
-            for sink in sinks:
-                sink(event)
-
-        tell({"event": "begin", "config": config.model_dump(), "path": str(folder)})
-        outcome = train(config, stream, track=track, sink=tell, checkpoints=checkpoints, probe=look)
-        record = {**describe(config, stream, outcome), **probes.findings(folder)}
-        records.save(record, folder)
-        checkpoints.remove()
-        tell({"event": "end", "acc": record["acc"], "bwt": record["bwt"]})
-    return record
 
 
 @contextmanager
@@ -166,118 +191,3 @@ def _writing_to(folder: Path) -> Iterator[None]:
         raise UserError(
             f"cannot write to {folder}: {error.strerror}; choose another --out"
         ) from None
-
-
-def made_with(config: Config, stream: Stream) -> dict[str, str]:
-    """All that the bits of a run depend on, but for the machine."""
-    values = config.model_dump(mode="json")
-    return {
-        **{key: json.dumps(value) for key, value in values.items()},
-        "data": stream.fingerprint,
-        "revision": str(REVISION),
-        **versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    return {"bntricks": version("bntricks"), "torch": torch.__version__}
-
-
-def prepare(
-    config: Config, data: Path | str | None, sink: Sink = lambda event: None
-) -> tuple[Stream, Config]:
-    """Open the stream, fill in its defaults, and drop what the method does not use, so that one
-    run has one identity however it was asked for."""
-    entry = find(config.method)
-    config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
-    method = make(config.method, **config.hyper)
-    check_device(config.device)
-    stream = open_stream(
-        config.stream,
-        data=data,
-        image_size=config.image_size,
-        images_per_class=config.images_per_class,
-        classes_per_task=config.classes_per_task,
-        tasks=config.task_lists,
-        held_out=config.held_out,
-        report=lambda what, done, total: sink(
-            {"event": "data", "what": what, "done": done, "total": total}
-        ),
-    )
-    if min(len(task.train) for task in stream) < 2:
-        raise UserError("a task with one training image has no batch statistics: add images")
-    default = Config()
-    change: dict[str, Any] = {"memory": config.memory or stream.memory}
-    if method.memory is not None and (least := method.memory.one_each):
-        needed = {"class": len(stream.class_names), "task": len(stream)}[least]
-        if change["memory"] < needed:
-            raise UserError(
-                f"{config.method} keeps an image of each {least}, and there are {needed}: "
-                f"raise --memory to {needed} or more"
-            )
-    if method.memory is None:
-        change = {"memory": None, "memory_batch": default.memory_batch}
-    if not concerns(method):
-        change["as_published"] = default.as_published
-    if not isinstance(method.ema, Balanced):
-        change["balance"] = default.balance
-    return stream, config.model_copy(update=change)
-
-
-def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final weights with their statistics, and of the memory: equal bits, equal
-    hashes."""
-    memory = {} if learner.memory is None else learner.memory.state_dict()
-    return {
-        "network": checkpoint.digest(learner.net.state_dict()),
-        "memory": checkpoint.digest(memory),
-    }
-
-
-def check_device(name: str) -> None:
-    """Fail before any work if this machine has no such device."""
-    kind = torch.device(name).type
-    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
-    if (torch.device(name).index or 0) >= count:
-        raise UserError(f"--device {name}: torch finds no such device here; --device cpu works")
-
-
-def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
-    """Everything worth keeping of a finished run."""
-    cost = outcome.learner.cost
-    passes = cost.forwards + cost.tracking_forwards
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    kinds = ("train", "test")
-    return {
-        "method": config.method,
-        "stream": config.stream,
-        "seed": config.seed,
-        **records.metrics(outcome.accuracy),
-        "accuracy": outcome.accuracy,
-        "task_il": records.metrics(outcome.within),
-        "task_il_accuracy": outcome.within,
-        "config": config.model_dump(mode="json"),
-        "data": {
-            "fingerprint": stream.fingerprint,
-            "classes": [list(task.classes) for task in stream],
-            "class_names": list(stream.class_names),
-            "images": dict(zip(kinds, stream.counts, strict=True)),
-            "official_images": stream.official and dict(zip(kinds, stream.official, strict=True)),
-            "cut_down": stream.cut_down,
-        },
-        "seconds": {"train": outcome.train_seconds, "evaluate": outcome.evaluate_seconds},
-        "steps": cost.steps,
-        "forwards": passes,
-        "forwards_per_step": passes / cost.steps,
-        "images_per_step": cost.images / cost.steps,
-        "images_per_second": cost.images / sum(outcome.train_seconds),
-        "tracking_forwards": cost.tracking_forwards,
-        "tracking_skipped": cost.tracking_skipped,
-        "peak_memory_mb": peak / (1024 if sys.platform == "linux" else 1024**2),
-        "digest": digest(outcome.learner),
-        "versions": {
-            **versions(),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-        },
-    }

@@ -19,6 +19,7 @@ from bntricks.batch import BalanceRule, Batch, balance, copies
 from bntricks.memory import Memory
 from bntricks.nets import features
 from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
+from bntricks.ranks import ALONE, Ranks
 from bntricks.recipe import (
     BM,
     BM2,
@@ -80,6 +81,8 @@ class State:
     recorded: Tensor | None = None
     """Outputs recorded at the task's start, a row for each of its samples."""
     cost: Cost = field(default_factory=Cost)
+    ranks: Ranks = ALONE
+    """With whom a step is shared."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
 
@@ -136,22 +139,25 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             passes = _passes(draws, update.terms)
             state.optimiser.zero_grad()
             for batch, terms in passes:
+                part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
-                    logits = state.forward(batch.x)
+                    logits = state.forward(part.x)
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
-                loss = torch.stack([_term(state, term, logits, batch) for term in terms]).sum()
+                losses = [_term(state, term, share, logits, part) for term in terms]
+                loss = torch.stack(losses).sum()
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
                 if batch is draws.current:
-                    outputs = logits.detach()
+                    outputs = state.ranks.whole(logits.detach(), len(batch))
+            _sum_gradients(state)
         if passes:
             state.optimiser.step()
     state.cost.steps += 1
 
     if method.memory is not None and method.memory.fills == "step":
         method.memory.update(state, replace(raw, logits=outputs))
-    return total
+    return state.ranks.add(total)
 
 
 class Draws:
@@ -220,8 +226,9 @@ def _track(state: State, batch: Batch, horizon: int | None) -> None:
     """Algorithm 1, line 4, unless the next read of φ is too far to feel it."""
     reach = None if state.method.reads_ema else ema_reach(state.net)
     if horizon is None or reach is None or horizon <= reach:
-        with state.arithmetic(batch.x):
-            update_ema(state.net, batch.x)
+        part, _ = state.ranks.part(batch)
+        with state.arithmetic(part.x), state.ranks.tracking(state.net):
+            update_ema(state.net, part.x)
         state.cost.tracking_forwards += 1
         state.cost.images += len(batch)
         if state.since_skip is not None:
@@ -233,12 +240,20 @@ def _track(state: State, batch: Batch, horizon: int | None) -> None:
 
 
 def _tracking(state: State, batch: Batch, tracked: Batch | None) -> AbstractContextManager[None]:
-    conventional = state.method.ema is None
-    return nullcontext() if conventional or batch is tracked else frozen_ema(state.net)
+    if state.method.ema is None or batch is tracked:
+        return state.ranks.tracking(state.net)
+    return frozen_ema(state.net)
 
 
-def _term(state: State, term: Term, logits: Tensor, batch: Batch) -> Tensor:
-    weight = term.weight
+def _sum_gradients(state: State) -> None:
+    if state.ranks.size > 1:
+        for parameter in state.net.parameters():
+            if parameter.grad is not None:
+                state.ranks.add(parameter.grad)
+
+
+def _term(state: State, term: Term, share: float, logits: Tensor, batch: Batch) -> Tensor:
+    weight = share * term.weight
     if term.shared:  # λ = |M| / |T_t|, 0 while nothing is stored
         weight *= state.memory.capacity / state.lesson.size if state.memory else 0.0
     return weight * term.loss.of(logits, batch, state.lesson)

@@ -63,7 +63,7 @@ def seconds_left(
     from bntricks import probes
     from bntricks import record as records
     from bntricks.batch import batch_count
-    from bntricks.runs import prepare
+    from bntricks.preparing import prepare
 
     total, measured = 0.0, dict[str, float]()
     for asked in configs:

@@ -13,7 +13,7 @@ from bntricks.engine import train
 from bntricks.errors import UserError
 from bntricks.methods import entries
 from bntricks.place import Place, batches
-from bntricks.runs import made_with, prepare
+from bntricks.preparing import made_with, prepare
 from bntricks.stopping import postponed
 
 LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 20, "memory": 20, "epochs": 2}

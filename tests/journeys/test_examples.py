@@ -22,3 +22,15 @@ def test_a_method_of_ones_own_gets_its_bn_tricks_form(tmp_path):
     )
     assert "sharp-er-bnt: CE(B_t) + CE(B_M) + 0.5·Sharp(B_M) with φ from B_b" in done.stdout
     assert done.stdout.count("ACC") == 2
+
+
+def test_classes_are_added_to_a_trained_network(tmp_path):
+    script = EXAMPLES / "add_classes.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    before, after, new = map(float, re.findall(r"([\d.]+)%", done.stdout))
+    assert before > 90
+    assert after > 60
+    assert new > 80
+    assert "each digit is: 0" in done.stdout

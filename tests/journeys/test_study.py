@@ -44,6 +44,26 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["statistics", "overlap"])
+def test_a_study_of_features_ends_with_maps_and_a_report_shows_them_again(name, tmp_path):
+    flags = ["--scale", "smoke", "--stream", "seq-digits", "--seeds", "1", "--out", "runs"]
+    done = bnt("study", name, *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    files = {f"map-{name}-seq-digits.{kind}" for kind in ("svg", "pdf", "png", "csv")}
+    assert files <= {path.name for path in (tmp_path / "runs" / "figures").iterdir()}
+    assert '<section id="maps"' in (tmp_path / "runs" / "report.html").read_text()
+    again = bnt("study", name, *flags, cwd=tmp_path)
+    runs = len(list(tmp_path.glob("runs/*/record.json")))
+    assert again.stderr.count("already there") == runs
+    reported = bnt("report", "runs", "--out", "elsewhere", cwd=tmp_path)
+    assert reported.returncode == 0, reported.stderr
+    assert files <= {path.name for path in (tmp_path / "elsewhere" / "figures").iterdir()}
+    damaged = next(tmp_path.glob(f"runs/*/map-{name}.json"))
+    damaged.write_text(damaged.read_text()[:-9])
+    refused(bnt("report", "runs", cwd=tmp_path), f"map-{name}.json is no map of a run")
+
+
 def test_an_unknown_study_or_method_is_a_clear_line(tmp_path):
     refused(bnt("study", "pilto", cwd=tmp_path), "unknown study 'pilto'", "did you mean pilot?")
     done = bnt("study", "pilot", "--methods", "gem", cwd=tmp_path)

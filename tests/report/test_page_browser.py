@@ -4,10 +4,13 @@ import os
 import shutil
 
 import pytest
+from test_maps import of_statistics, written
 from test_records import HOSTILE, a_run
 
 from bntricks.paper import load_study
-from bntricks.report.page import write_page
+from bntricks.report.figures import map_figures
+from bntricks.report.page import Section, figure_html, write_page
+from bntricks.report.records import load_records
 from bntricks.report.verdicts import verdicts
 
 pytestmark = pytest.mark.slow
@@ -38,7 +41,10 @@ def address(tmp_path_factory):
     knobs = study.values("lite", "seq-cifar10")
     runs = [a_run(m, s, f + s, **knobs) for m, f in FINALS.items() for s in (0, 1)]
     judged = verdicts(study, "lite", runs)
-    return write_page(tmp_path_factory.mktemp("page") / "report.html", runs, judged).as_uri()
+    folder = tmp_path_factory.mktemp("page")
+    looked_at = load_records([written(folder, {"statistics": of_statistics()})])
+    maps = Section("maps", "Maps", "".join(map(figure_html, map_figures(looked_at))))
+    return write_page(folder / "report.html", runs, judged, further=[maps]).as_uri()
 
 
 @pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=str)
@@ -132,11 +138,26 @@ def test_a_cell_of_the_matrix_tells_its_value_on_hover(opened):
     assert tip.locator("b").count() == 0
 
 
+def test_a_point_of_a_map_tells_label_and_prediction_and_shows_its_image_on_hover(opened):
+    points = opened.locator('#map-statistics-seq-cifar10 path[aria-roledescription="point"]')
+    assert points.count() == 2 * 8
+    points.nth(10).scroll_into_view_if_needed()
+    points.nth(10).hover(force=True)  # the second panel's third image
+    tip = opened.locator("#vg-tooltip-element.visible")
+    tip.wait_for()
+    assert f"label\t{HOSTILE}" in tip.inner_text()
+    assert "predicted\t=1+1" in tip.inner_text()
+    image = tip.locator("img")
+    assert image.get_attribute("src") == of_statistics().images[2]
+    assert image.evaluate("i => i.complete && i.naturalWidth") == 8
+    assert tip.locator("b").count() == 0
+
+
 def test_names_are_text_and_nothing_is_wider_than_the_window(opened):
     assert opened.locator("main b").count() == 0
     width = opened.evaluate("document.documentElement.scrollWidth")
     assert width <= opened.viewport_size["width"]
-    assert opened.locator(".chart svg").count() == 5
+    assert opened.locator(".chart svg").count() == 6
 
 
 def test_ink_and_paper_follow_the_scheme_and_print_is_light(opened):

@@ -11,7 +11,16 @@ from cyclopts import ValidationError as Rejected
 from pydantic import ValidationError
 
 from bntricks import terminal
-from bntricks.cli import bench, demo, lists, run, study  # noqa: F401 (they register themselves)
+from bntricks.cli import (  # noqa: F401 (they register themselves)
+    bench,
+    demo,
+    doctor,
+    learn,
+    lists,
+    predict,
+    run,
+    study,
+)
 from bntricks.cli.app import app
 from bntricks.config import explain
 from bntricks.errors import HeldError, RunError, UserError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -68,11 +69,13 @@ def run(
     hyper
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
+    from bntricks.ranks import launched
     from bntricks.runs import run as train
 
     _refuse_misspelt(hyper)
-    config = config.model_copy(update={"hyper": hyper})
-    with terminal.progress() as sink:
+    rank, ranks = launched()
+    config = config.model_copy(update={"hyper": hyper, "ranks": ranks})
+    with terminal.progress() if rank == 0 else nullcontext(_unheard) as sink:
         record = train(
             config,
             data=data,
@@ -83,7 +86,8 @@ def run(
             tensorboard=tensorboard,
             sink=sink,
         )
-    _print(record, json)
+    if rank == 0:
+        _print(record, json)
 
 
 @app.command
@@ -115,6 +119,10 @@ def resume(
     with terminal.progress() as sink:
         record = go_on(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
     _print(record, json)
+
+
+def _unheard(event: dict[str, Any]) -> None:
+    """The first rank tells for all."""
 
 
 def _print(record: Record, json: bool) -> None:

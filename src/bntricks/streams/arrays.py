@@ -45,7 +45,7 @@ def from_arrays(
     `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
     stream, labels are renumbered in the order of arrival.
     """
-    train_x, test_x = _pixels("x_train", x_train), _pixels("x_test", x_test)
+    train_x, test_x = pixels("x_train", x_train), pixels("x_test", x_test)
     train_y, test_y = _labels("y_train", y_train), _labels("y_test", y_test)
     for what, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
         if len(x) != len(y):
@@ -116,7 +116,7 @@ def _plain(entry: Any) -> Any:
     return entry.item() if isinstance(entry, (np.generic, Tensor)) else entry
 
 
-def _pixels(what: str, given: ArrayLike | Tensor) -> NDArray[np.uint8]:
+def pixels(what: str, given: ArrayLike | Tensor) -> NDArray[np.uint8]:
     """The images as [N, C, H, W]."""
     x = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
     if x.dtype.kind == "f":

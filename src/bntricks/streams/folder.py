@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -38,8 +39,8 @@ FILE_LIMIT = 256_000_000
     data="given",
 )
 def folder(known: Known, options: Options) -> Stream:
-    source = _source(options.data)
-    files = _files(source)
+    source = image_folder(options.data)
+    files = images_by_class(source)
     order = _order(list(files), options)
     size = options.image_size or known.image_size
     names = list(chain.from_iterable(files.values()))
@@ -71,7 +72,7 @@ def held_out_positions(count: int, share: float) -> frozenset[int]:
     return frozenset((2 * k + 1) * count // (2 * tests) for k in range(tests))
 
 
-def _source(data: Path | None) -> Folder:
+def image_folder(data: Path | None) -> Folder:
     if data is None:
         raise UserError(
             "the stream 'folder' needs images: pass --data DIR with one folder for each class"
@@ -81,7 +82,7 @@ def _source(data: Path | None) -> Folder:
     return Folder(data)
 
 
-def _files(source: Folder) -> dict[str, list[str]]:
+def images_by_class(source: Folder) -> dict[str, list[str]]:
     """The image files of each class, sorted."""
     with reading(source.path):
         classes = sorted(
@@ -111,6 +112,17 @@ def _files(source: Folder) -> dict[str, list[str]]:
     return files
 
 
+def decode(source: Folder, size: int, name: str) -> Pixels:
+    """One image of a folder as a square, [3, size, size]."""
+    try:
+        return square_rgb(source.read(name, FILE_LIMIT), size)
+    except Unreadable as error:
+        raise UserError(
+            f"cannot read the image {shown(source.path / name)}: {shown(str(error))}; "
+            "repair it or move it away"
+        ) from error
+
+
 def _order(classes: Sequence[str], options: Options) -> Order:
     if options.tasks is not None:
         return by_name(options.tasks, {name: k for k, name in enumerate(classes)})
@@ -119,15 +131,6 @@ def _order(classes: Sequence[str], options: Options) -> Order:
 
 
 def _plan(source: Folder, files: dict[str, list[str]], size: int, share: float) -> Plan:
-    def decode(name: str) -> Pixels:
-        try:
-            return square_rgb(source.read(name, FILE_LIMIT), size)
-        except Unreadable as error:
-            raise UserError(
-                f"cannot read the image {shown(source.path / name)}: {shown(str(error))}; "
-                "repair it or move it away"
-            ) from error
-
     def part(testing: bool) -> PlannedPart:
         chosen = []
         for group in files.values():
@@ -135,7 +138,7 @@ def _plan(source: Folder, files: dict[str, list[str]], size: int, share: float) 
             chosen.append([f for k, f in enumerate(group) if (k in held_out) == testing])
         return PlannedPart(
             tuple(len(group) for group in chosen),
-            in_blocks(list(chain.from_iterable(chosen)), decode),
+            in_blocks(list(chain.from_iterable(chosen)), partial(decode, source, size)),
         )
 
     return Plan(

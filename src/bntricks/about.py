@@ -1,0 +1,91 @@
+"""What a model file says about itself: how the network was made, what it was taught, and when.
+
+Plain values, checked and bounded when they are read: a file is a stranger's. There is nothing in
+it of the machine it was made on but the versions.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT: Literal[1] = 1
+LARGEST_MEMORY = 1_000_000
+
+Count = Annotated[int, Field(ge=1, le=100_000_000)]
+Name = Annotated[str, Field(min_length=1)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Spread = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Network(Value):
+    """The shape of a ResNet of `nets.py`."""
+
+    channels: Annotated[int, Field(ge=1, le=1024)] = 3
+    width: Annotated[int, Field(ge=1, le=1024)]
+    blocks: Annotated[int, Field(ge=1, le=64)]
+    stages: Annotated[int, Field(ge=1, le=6)]
+
+
+class Look(Value):
+    """How images become inputs: `streams.View` as plain values."""
+
+    mean: tuple[Finite, ...]
+    std: tuple[Spread, ...]
+    pad: Annotated[int, Field(ge=0, le=512)] = 0
+    flip: bool = False
+
+
+class Taught(Value):
+    """One task: its classes, and how many images they were learned from, when (UTC)."""
+
+    classes: tuple[Name, ...]
+    images: Annotated[int, Field(ge=0)]
+    epochs: Annotated[int, Field(ge=0)]
+    """0 for classes that an adopted network knew before."""
+    date: str
+
+
+class About(Value):
+    """Everything but the tensors."""
+
+    format: Literal[1] = FORMAT
+    versions: dict[str, str]
+    method: str
+    hyper: dict[str, Finite]
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    batch: Annotated[int, Field(ge=2, le=1_000_000)]
+    memory_batch: Annotated[int, Field(ge=1, le=1_000_000)]
+    memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)]
+    tasks: Count | None = None
+    """How many tasks there will be, where the method must know."""
+    seed: Annotated[int, Field(ge=0)]
+    network: Network | None
+    """None if the network was adopted: its code is its owner's."""
+    shape: tuple[Count, ...]
+    """Of a raw sample; of an image: channels, height, width."""
+    view: Look | None
+    """None if samples are network inputs as they are."""
+    taught: tuple[Taught, ...] = ()
+    offered: Annotated[int, Field(ge=0)] = 0
+    """Samples the memory has been offered."""
+    with_memory: bool = True
+    """The memory and the test images are in the file, so it can be taught more."""
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(task.classes for task in self.taught)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(chain.from_iterable(self.groups))
+
+    def but(self, **changes: Any) -> About:
+        """The same with these fields changed."""
+        return self.model_copy(update=changes)

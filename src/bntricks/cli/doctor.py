@@ -1,0 +1,212 @@
+"""`bnt diagnose` and `bnt recalibrate`: what BatchNorm costs a model, and the repair."""
+
+from __future__ import annotations
+
+import json as encoding
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from bntricks import terminal
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json
+from bntricks.config import class_names
+from bntricks.errors import UserError
+
+if TYPE_CHECKING:
+    from bntricks.doctor.patients import Patient
+    from bntricks.streams.progress import Report
+
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""ImageNet's, which most networks for photographs are trained with."""
+
+
+class Asked(BaseModel):
+    """Which model, and which images in which groups."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    data: Path
+    """A folder with one folder of images for each class."""
+    groups: Annotated[tuple[str, ...] | None, Parameter(negative=(), consume_multiple=True)] = None
+    """Lists of class names in the order they were learned, the newest last, each as 'cat,dog' or
+    '["cat", "dog"]' [default: the tasks of a MODEL]."""
+    net: str | None = None
+    """A network of your own: package.module:function, called without arguments. It is imported
+    and run."""
+    weights: Path | None = None
+    """Its weights: safetensors, or a state dict saved by torch.save."""
+    classes: str | None = None
+    """With --weights: its classes in the order of its outputs, as 'cat,dog' or a JSON list
+    [default: the class folders, sorted]."""
+    image_size: Annotated[int, Field(ge=8, le=1024)] = 224
+    """With --weights: side of the images."""
+    mean: Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)] = MEAN
+    """With --weights: mean of the pixels in [0, 1], per channel, ImageNet's unless given; one value
+    makes images grey."""
+    std: Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)] = STD
+    """With --weights: standard deviation, likewise."""
+    images_per_class: Annotated[int, Field(ge=2)] | None = None
+    """Use the first so many images of each class [default: all]."""
+    batch: Annotated[int, Field(ge=2)] = 128
+    """Images that pass the network at once."""
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _as_text(cls, groups: Any) -> Any:
+        """The command line decodes JSON lists by itself; here a group is always text."""
+        if not isinstance(groups, list | tuple):
+            return groups
+        return tuple(
+            g if isinstance(g, str) else encoding.dumps(g, ensure_ascii=False) for g in groups
+        )
+
+
+@app.command
+def diagnose(
+    model: Path | None = None,
+    /,
+    *,
+    asked: Annotated[Asked, Parameter(name="*")],
+    out: Path | None = None,
+    json: Json = False,
+) -> None:
+    """Say what BatchNorm's running statistics cost a model, layer by layer.
+
+    Half of the images estimate moments, the other half measure accuracy. The model is only read.
+
+    Examples:
+      bnt diagnose model.safetensors --data photos
+      bnt diagnose --net nets:resnet --weights w.pt --data photos --groups cat,dog ship,truck
+
+    Parameters
+    ----------
+    model
+        A model that bnt saved, unless --net and --weights bring one of your own.
+    out
+        Write a page with charts here, an HTML file.
+    json
+        Print everything as one JSON object.
+    """
+    from bntricks.cli.models import check_target
+    from bntricks.doctor import diagnose as examine
+    from bntricks.doctor.tables import accuracy_table
+    from bntricks.report.tables import to_rich
+
+    if out is not None:
+        check_target(out)
+    patient = _patient(model, asked)
+    with _progress() as report:
+        found = examine(patient.net, patient.groups, size=asked.batch, report=report)
+    if out is not None:
+        found.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
+    if json:
+        print(found.to_json())
+        return
+    print(found)
+    terminal.out.print(to_rich(accuracy_table(found)))
+    if out is not None:
+        print(f"a page to look at: {out}")
+
+
+@app.command
+def recalibrate(
+    model: Path | None = None,
+    /,
+    *,
+    asked: Annotated[Asked, Parameter(name="*")],
+    out: Path,
+    force: Switch = False,
+    json: Json = False,
+) -> None:
+    """Set a model's running statistics to those of balanced data, and write it to a new file.
+
+    Half of the images estimate, the other half say what was gained. Weights stay as they are.
+
+    Parameters
+    ----------
+    model
+        A model that bnt saved, unless --net and --weights bring one of your own.
+    out
+        The new file; safetensors of the state dict with --weights.
+    force
+        Write even if the file is there.
+    json
+        Print what was gained as one JSON object.
+    """
+    from dataclasses import asdict
+
+    from bntricks.cli.models import check_target
+    from bntricks.doctor import repair
+
+    check_target(out)
+    if out.exists() and not force:
+        raise UserError(f"{out} is there already: choose another name, or add --force")
+    patient = _patient(model, asked)
+    with _progress() as report:
+        before, after = repair(patient.net, patient.groups, size=asked.batch, report=report)
+    patient.save(out)
+    gained = {
+        "old": after.old_difference,
+        "newest": after.newest_difference,
+        "all": after.all_difference,
+    }
+    if json:
+        print_json({"gained": {k: asdict(v) for k, v in gained.items()}, "path": str(out)})
+        return
+    header = ["classes", "before, %", "after, %", "points", "95% interval"]
+    rows = [
+        [name, f"{was:.1f}", f"{now:.1f}", f"{d.points:+.1f}", f"{d.low:.1f} to {d.high:.1f}"]
+        for (name, d), was, now in zip(
+            gained.items(),
+            (before.old, before.newest, before.all),
+            (after.old, after.newest, after.all),
+            strict=True,
+        )
+    ]
+    terminal.show(header, rows)
+    if not gained["all"].sign:
+        print("no measurable change over all classes")
+    print(f"written to {out}")
+
+
+def _patient(model: Path | None, asked: Asked) -> Patient:
+    from bntricks.cli.models import open_model
+    from bntricks.doctor.patients import foreign, ours
+
+    groups = [class_names(text, "--groups") for text in asked.groups or ()]
+    classes = None if asked.classes is None else class_names(asked.classes, "--classes")
+    if model is not None and asked.weights is None:
+        learner = open_model(model, net=asked.net)
+        return ours(learner, asked.data, groups, at_most=asked.images_per_class)
+    if model is not None or asked.net is None or asked.weights is None:
+        raise UserError(
+            "give either MODEL, or both --net package.module:function and --weights FILE"
+        )
+    terminal.complain(f"importing and running {asked.net}")
+    return foreign(
+        asked.net,
+        asked.weights,
+        asked.data,
+        groups,
+        classes,
+        size=asked.image_size,
+        mean=asked.mean,
+        std=asked.std,
+        at_most=asked.images_per_class,
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    with terminal.progress() as sink:
+        yield lambda what, done, total: sink(
+            {"event": "data", "what": what, "done": done, "total": total}
+        )

@@ -1,0 +1,245 @@
+"""`bnt learn`: a folder of images becomes a model, and another one extends it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from difflib import get_close_matches
+from inspect import signature
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from bntricks import terminal
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json
+from bntricks.errors import UserError
+
+if TYPE_CHECKING:
+    from bntricks.learner import Learner
+    from bntricks.teaching import Learned, Score
+
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+SHOWN = 6
+"""Class names in a line of the table; the others are counted."""
+
+
+@app.command
+def learn(
+    folder: Path,
+    /,
+    *,
+    into: Path,
+    epochs: Count | None = None,
+    lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
+    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
+    method: str | None = None,
+    memory: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1_000_000))] = None,
+    image_size: Annotated[int | None, Parameter(validator=Number(gte=8, lte=512))] = None,
+    width: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))] = None,
+    blocks: Annotated[int | None, Parameter(validator=Number(gte=1, lte=64))] = None,
+    stages: Annotated[int | None, Parameter(validator=Number(gte=1, lte=6))] = None,
+    batch: Annotated[int | None, Parameter(validator=Number(gte=2, lte=1_000_000))] = None,
+    augment: Literal["standard", "none"] | None = None,
+    tasks: Count | None = None,
+    seed: Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))] = None,
+    net: str | None = None,
+    skip_unreadable: Switch = False,
+    without_memory: Switch = False,
+    device: str = "cpu",
+    threads: Count = 1,
+    json: Json = False,
+    **hyper: float,
+) -> None:
+    """Teach a model the classes of a folder; if there is no model yet, make one.
+
+    The folder has a folder of images for each class. Images may be of any size and kind: their
+    centre square is taken, upright. Hidden files are left out, nested folders are not. The model
+    is one file, which is replaced when all is learned, and stays as it was if that fails.
+
+    Of each class some images are held out and never trained on: they are kept in the file, so
+    that accuracy on old classes can be measured when their folder is gone.
+
+    Examples:
+
+    - `bnt learn photos/animals --into model.safetensors`
+    - `bnt learn photos/more --into model.safetensors --epochs 50`
+
+    Parameters
+    ----------
+    folder
+        A folder with one folder of images for each new class.
+    into
+        The model file: made if it is not there, else extended.
+    epochs
+        Passes over the new images [default: 30, or more for few images, to make 600 steps].
+    lr
+        Learning rate of plain SGD [default: the model's; 0.03 for a new one].
+    held_out
+        Share of each class kept for testing, 100 images at most; 0 to test nothing.
+    method
+        New model: how it learns and rehearses, by its name in `bnt methods` [default: er-bnt].
+    memory
+        New model: images it keeps to rehearse [default: 500].
+    image_size
+        New model: side of the squares that images are brought to [default: 32].
+    width
+        New model: channels of the ResNet's first stage [default: 16].
+    blocks
+        New model: residual blocks in a stage [default: 2].
+    stages
+        New model: stages of the network [default: 4].
+    batch
+        New model: images in a batch of new ones, and of rehearsed ones [default: 32].
+    augment
+        New model: random crop and flip, or neither [default: standard].
+    tasks
+        New model: how many folders it will learn, for GEM and A-GEM, which must know.
+    seed
+        New model: decides initial weights, order, crops and what is kept [default: 0].
+    net
+        An adopted model: what builds its network, as `package.module:function`. It is imported
+        and run.
+    skip_unreadable
+        Name images that cannot be read and leave them out, instead of refusing.
+    without_memory
+        Leave the memory and the test images out of the file: it holds no images and predicts the
+        same, but cannot be taught more.
+    device
+        Where to compute: cpu, cuda, cuda:N or mps.
+    threads
+        CPU threads. Other counts give other bits.
+    json
+        Print what was learned as one JSON object.
+    hyper
+        New model: the method's own hyper-parameters, by the names `bnt methods` shows.
+    """
+    from bntricks.beginnings import IMAGE_SIZE, METHOD, fresh, protocol
+    from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
+    from bntricks.material import gather
+    from bntricks.teaching import ready, reported, teach
+
+    _refuse_misspelt(hyper)
+    prepare(device, threads)
+    check_target(into)
+    fixed = {
+        "method": method,
+        "memory": memory,
+        "image_size": image_size,
+        "width": width,
+        "blocks": blocks,
+        "stages": stages,
+        "batch": batch,
+        "augment": augment,
+        "tasks": tasks,
+        "seed": seed,
+        "hyper": hyper or None,
+    }
+    asked = {name: value for name, value in fixed.items() if value is not None}
+    with alone_with(into) as known:
+        learner, size = None, image_size or IMAGE_SIZE
+        if known:
+            _refuse_fixed(into, asked)
+            learner = open_model(into, net=net, device=device)
+            size = ready(learner).shape[-1]
+        else:  # a slip is said before any image is read
+            protocol(method=method or METHOD, tasks=tasks, hyper=hyper)
+        with terminal.progress() as sink:
+            material = gather(
+                folder, size=size, held_out=held_out, skip=skip_unreadable, report=reported(sink)
+            )
+        for line in material.unreadable:
+            terminal.complain(f"{line}; left out")
+        if learner is None:
+            learner = fresh(material, device=device, **_wishes(asked))
+        with terminal.progress() as sink:
+            found = teach(learner, material, epochs=epochs, lr=lr, sink=sink)
+        verdict = _examined(learner)
+        check_first(into, known=known)
+        learner.save(into, memory=not without_memory)
+    if json:
+        print_json({"path": str(into), **asdict(found), "doctor": verdict})
+    else:
+        _print(found, learner, into, verdict, without_memory)
+
+
+def _refuse_misspelt(hyper: dict[str, float]) -> None:
+    """An unknown flag may be a hyper-parameter, or a slip of the pen."""
+    flags = [f"--{name.replace('_', '-')}" for name in signature(learn).parameters]
+    for name in hyper:
+        close = get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
+        if close:
+            raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+
+
+def _wishes(asked: dict[str, Any]) -> dict[str, Any]:
+    """The flags as `fresh` takes them: one says how large both kinds of batches are."""
+    wishes = {name: value for name, value in asked.items() if name != "image_size"}
+    if "batch" in wishes:
+        wishes["memory_batch"] = wishes["batch"]
+    if "augment" in wishes:
+        wishes["augment"] = wishes["augment"] == "standard"
+    return wishes
+
+
+def _refuse_fixed(into: Path, asked: dict[str, Any]) -> None:
+    from bntricks.streams.source import shown
+
+    if asked:
+        names = chain(asked.pop("hyper", ()), asked)
+        flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+        raise UserError(
+            f"{shown(into)} is there already, and a model keeps what it was made with: leave out "
+            f"{flags}, or give --into another file to make a new one"
+        )
+
+
+def _examined(learner: Learner) -> str | None:
+    """The doctor's verdict on φ, where there are test images of old and new classes."""
+    from bntricks.doctor import diagnose
+    from bntricks.doctor.groups import FEWEST
+
+    tests, end, groups = learner.tests, 0, {}
+    if tests is None or len(learner.groups) < 2 or learner.method.classify != "linear":
+        return None
+    for index, names in enumerate(learner.groups):
+        start, end = end, end + len(names)
+        rows = (tests.y >= start) & (tests.y < end)
+        x = learner.view(tests.x[rows].to(learner.device), None)
+        groups[f"task {index + 1}"] = [(x, tests.y[rows])]
+        if int(rows.sum()) < FEWEST:
+            return None
+    verdict = diagnose(learner.net, groups).verdict
+    return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"
+
+
+def _print(
+    found: Learned, learner: Learner, into: Path, verdict: str | None, without_memory: bool
+) -> None:
+    from bntricks.streams.source import shown
+
+    def cells(who: str, score: Score) -> list[object]:
+        before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
+        return [who, score.images, before, after]
+
+    *old, new = (
+        cells(f"task {k + 1}: {_listed(score.classes)}", score)
+        for k, score in enumerate(found.tasks)
+    )
+    rows = [*old, new, *([cells("all classes", found.all)] if old else [])]
+    title = f"learned {_listed(found.tasks[-1].classes)} from {found.images} images"
+    header = ["accuracy %", "test images", "before", "after"]
+    terminal.show(header, rows, title=title)
+    if verdict is not None:
+        print(f"\n{verdict}")
+    kept = "" if learner.memory is None else f", with {len(learner.memory)} images to rehearse"
+    print(f"\nwritten to {shown(into)}{'' if without_memory else kept}")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    from bntricks.streams.source import shown
+
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(shown, names[:SHOWN])) + more

@@ -1,0 +1,143 @@
+"""`bnt predict` and `bnt export`: what a model says, here and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from bntricks import terminal
+from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.printing import print_json
+from bntricks.errors import UserError
+
+
+@app.command
+def predict(
+    model: Path,
+    images: Annotated[tuple[Path, ...], Parameter(negative=())],
+    /,
+    *,
+    net: str | None = None,
+    skip_unreadable: Switch = False,
+    device: str = "cpu",
+    threads: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    json: Json = False,
+    csv: Switch = False,
+) -> None:
+    """Say which class each image is of, and how probable that is.
+
+    Parameters
+    ----------
+    model
+        A model file that `bnt learn` wrote.
+    images
+        Image files, and folders with images in them, nested or not.
+    net
+        An adopted model: what builds its network, as `package.module:function`. It is imported
+        and run.
+    skip_unreadable
+        Name images that cannot be read and leave them out, instead of refusing.
+    device
+        Where to compute: cpu, cuda, cuda:N or mps.
+    threads
+        CPU threads. Other counts give other bits.
+    json
+        Print an array of {path, label, probability}.
+    csv
+        Print the same as CSV.
+    """
+    from bntricks.cli.models import open_model, prepare
+    from bntricks.streams.photos import find_images, read_files
+    from bntricks.streams.source import shown
+    from bntricks.teaching import reported
+
+    if json and csv:
+        raise UserError("both --json and --csv are given: leave one of them out")
+    prepare(device, threads)
+    learner = open_model(model, net=net, device=device)
+    assert learner.about is not None
+    if learner.about.view is None or len(learner.about.shape) != 3 or learner.about.shape[0] != 3:
+        raise UserError(f"{shown(model)} takes no colour images: predict with it in Python")
+    with terminal.progress() as sink:
+        photos = read_files(
+            find_images(images),
+            learner.about.shape[-1],
+            skip=skip_unreadable,
+            report=reported(sink),
+        )
+    for line in photos.unreadable:
+        terminal.complain(f"{line}; left out")
+    best = learner.predict_proba(photos.x).max(1) if len(photos.x) else None
+    labels = [] if best is None else [learner.classes[column] for column in best.indices]
+    sure: list[float] = [] if best is None else best.values.double().tolist()
+    rows = list(zip(map(str, photos.files), labels, sure, strict=True))
+    if json:
+        print_json([{"path": p, "label": lab, "probability": pr} for p, lab, pr in rows])
+    elif csv:
+        _print_csv(rows)
+    else:
+        table = [[shown(label), f"{100 * pr:.1f}", shown(path)] for path, label, pr in rows]
+        terminal.show(["label", "probability %", "image"], table)
+
+
+@app.command
+def export(
+    model: Path,
+    /,
+    *,
+    onnx: Path | None = None,
+    safetensors: Path | None = None,
+    net: str | None = None,
+) -> None:
+    """Write a model for use elsewhere.
+
+    The ONNX file takes uint8 images, [N, 3, size, size], any number of them, and normalises them
+    itself. It gives `scores` and `probabilities`, [N, classes]; the class names are JSON under
+    `classes` in its metadata. It is checked with onnxruntime before it is written. iCaRL's
+    nearest class mean is exported as well.
+
+    Parameters
+    ----------
+    model
+        A model file that `bnt learn` wrote.
+    onnx
+        An ONNX file to write; needs `pip install 'bntricks[onnx]'`.
+    safetensors
+        A model file to write, without memory and test images: it holds no images and predicts
+        the same, but cannot be taught more.
+    net
+        An adopted model: what builds its network, as `package.module:function`. It is imported
+        and run.
+    """
+    from bntricks.cli.models import check_target, open_model
+    from bntricks.export import to_onnx
+    from bntricks.streams.source import shown
+
+    targets = [path for path in (onnx, safetensors) if path is not None]
+    if not targets:
+        raise UserError("nothing to write: give --onnx FILE, --safetensors FILE, or both")
+    for path in targets:
+        check_target(path)
+        if path.exists() and path.samefile(model):
+            raise UserError(f"{shown(path)} is the model itself: give another file to write")
+    learner = open_model(model, net=net)
+    if onnx is not None:
+        apart = to_onnx(learner, onnx)
+        print(f"written to {shown(onnx)}; onnxruntime's probabilities agree to {apart:.1g}")
+    if safetensors is not None:
+        learner.save(safetensors, memory=False)
+        print(f"written to {shown(safetensors)}, without memory")
+
+
+def _print_csv(rows: list[tuple[str, str, float]]) -> None:
+    """File names come out as the bytes they are, whatever the terminal's encoding."""
+    from bntricks.report.tables import csv_text
+
+    sys.stdout.flush()
+    sys.stdout.buffer.write(os.fsencode(csv_text(["path", "label", "probability"], rows)))
+    sys.stdout.buffer.flush()

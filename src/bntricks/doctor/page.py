@@ -1,0 +1,49 @@
+"""The diagnosis as one HTML file, built like the report's page: whole, offline, and safe with any
+name of a group or a layer."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from bntricks.doctor.charts import figures
+from bntricks.doctor.diagnosis import Diagnosis
+from bntricks.doctor.tables import accuracy_table, group_table, layer_table
+from bntricks.errors import UserError
+from bntricks.report.markup import table_html
+from bntricks.report.page import Section, figure_html, page_html
+
+
+def write_page(found: Diagnosis, path: Path, title: str, command: str | None) -> Path:
+    drawn = {figure.name: figure_html(figure) for figure in figures(found)}
+    sections = [
+        Section("verdict", "Verdict", _verdict(found)),
+        Section(
+            "accuracy-section",
+            "Accuracy",
+            drawn["accuracy"] + table_html(accuracy_table(found), "accuracy-table"),
+        ),
+        Section(
+            "layers",
+            "Layers",
+            drawn["distance"] + drawn["lean"] + table_html(layer_table(found), "layer-table"),
+        ),
+        *([Section("bias", "Answers", drawn["answers"])] if "answers" in drawn else []),
+        Section("groups", "Groups", table_html(group_table(found), "group-table")),
+    ]
+    summary = f"{len(found.layers)} BatchNorm layers, {len(found.groups)} groups of classes."
+    try:
+        path.write_text(page_html(title, summary, sections, command), encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}; choose another file") from None
+    return path
+
+
+def _verdict(found: Diagnosis) -> str:
+    verdict = found.verdict
+    points = "".join(f"<li>{escape(point)}</li>" for point in verdict.evidence)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
+    return (
+        f"<p><strong>{escape(verdict.headline)}</strong></p><ul>{points}</ul>"
+        f"<p>{escape(verdict.advice)}</p>{notes}"
+    )

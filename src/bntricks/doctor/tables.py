@@ -1,0 +1,78 @@
+"""The numbers of a diagnosis as tables, for the page and the terminal."""
+
+from __future__ import annotations
+
+from bntricks.doctor.diagnosis import Counterfactual, Diagnosis, Difference
+from bntricks.report.tables import Cell, Table, number
+
+
+def accuracy_table(found: Diagnosis) -> Table:
+    """A row for each set of statistics."""
+    names = [group.name for group in found.groups]
+    rows = tuple(
+        (
+            Cell(f"φ {one.statistics}"),
+            *(number(value, 1) for value in (one.old, one.newest, one.all)),
+            *_gain(found, one),
+            *(number(one.accuracy[name], 1) for name in names),
+        )
+        for one in found.counterfactuals
+    )
+    columns = ("Statistics", "Old, %", "Newest, %", "All, %", "Old, points", "All, points", *names)
+    note = (
+        "Points are against φ as it is, with 95% intervals paired over samples; every class counts "
+        "the same."
+    )
+    return Table("Accuracy of the same weights", columns, rows, (note,))
+
+
+def layer_table(found: Diagnosis) -> Table:
+    """A row for each layer, in the order of the pass."""
+    newest = found.groups[-1].name
+    rows = tuple(
+        (
+            number(depth, 0),
+            Cell(layer.name),
+            Cell(layer.kind),
+            number(layer.channels, 0),
+            number(layer.distance),
+            number(layer.shift),
+            number(layer.log_ratio),
+            number(layer.kl, 3),
+            Cell("cannot be told") if layer.shares is None else number(layer.shares[newest]),
+            number(layer.separation),
+            number(layer.unexplained),
+        )
+        for depth, layer in enumerate(found.layers, start=1)
+    )
+    columns = (
+        *("Depth", "Layer", "Kind", "Channels", "Distance", "Mean shift", "Log variance ratio"),
+        *("Symmetric KL", "Newest share", "Separation", "Unexplained"),
+    )
+    return Table("Layers", columns, rows)
+
+
+def group_table(found: Diagnosis) -> Table:
+    """What the diagnosis was made on."""
+    rows = tuple(
+        (
+            Cell(group.name),
+            number(group.samples, 0),
+            number(len(group.classes), 0),
+            Cell(", ".join(map(str, group.classes))),
+        )
+        for group in found.groups
+    )
+    note = "In the order they were learned; the last is the newest, all others are old."
+    return Table("Groups", ("Group", "Samples", "Classes", "Labels"), rows, (note,))
+
+
+def _gain(found: Diagnosis, one: Counterfactual) -> tuple[Cell, Cell]:
+    if one is found.as_is:
+        return Cell(), Cell()
+    return _points(one.old_difference), _points(one.all_difference)
+
+
+def _points(found: Difference) -> Cell:
+    text = f"{round(found.points, 1) + 0.0:+.1f} ({found.low:.1f} to {found.high:.1f})"
+    return Cell(text, found.points)

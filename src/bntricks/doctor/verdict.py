@@ -1,0 +1,158 @@
+"""The finding in words, with the numbers it rests on. Every threshold is here.
+
+A cost is claimed only if its 95% interval excludes 0; a lean only by layers where it can be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from bntricks.doctor.diagnosis import Counterfactual, Difference, Layer, Verdict, Where
+from bntricks.doctor.groups import Group, class_shares
+
+FAR = 0.3
+"""A layer is far from the population from this distance on: as far as a third of a standard
+deviation."""
+LEANS = 0.1
+"""φ leans when its share of a group is this much above or below the balanced one."""
+UNSURE = 4.0
+"""An interval wider than this many points leaves open whether a repair would be worth it."""
+VARIED = 0.5
+"""Batches with less than this share of the classes that would fit make moments doubtful."""
+
+
+def judge(
+    groups: Sequence[Group],
+    layers: Sequence[Layer],
+    as_is: Counterfactual,
+    balanced: Counterfactual,
+) -> Verdict:
+    cost, headline = _headline(balanced)
+    evidence = [
+        _accuracies(groups, as_is, balanced),
+        _distance(layers),
+        _lean(groups, layers),
+        _answers(groups, as_is, balanced),
+    ]
+    return Verdict(cost, headline, tuple(filter(None, evidence)), _advice(balanced))
+
+
+def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
+    """What a reader should know before trusting the numbers."""
+    sorted_groups = [repr(group.name) for group in groups if group.variety < VARIED]
+    notes = []
+    if sorted_groups:
+        notes.append(
+            f"The batches of {_some(sorted_groups)} hold few classes each, so moments of deeper "
+            "layers are doubtful: shuffle the samples within a group."
+        )
+    if unused:
+        notes.append(f"Not used by these samples, so not judged: {_some(unused)}.")
+    return tuple(notes)
+
+
+def _headline(balanced: Counterfactual) -> tuple[Where, str]:
+    old, overall = balanced.old_difference, balanced.all_difference
+    if old.sign > 0:
+        return "old", (
+            f"BatchNorm statistics alone cost this model {old.points:.1f} points on the old "
+            f"classes (95% interval {_interval(old)})."
+        )
+    if overall.sign > 0:
+        return "all", (
+            f"BatchNorm statistics alone cost this model {overall.points:.1f} points over all "
+            f"classes (95% interval {_interval(overall)})."
+        )
+    return "none", (
+        "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
+        f"{_signed(old)} on the old classes and {_signed(overall)} over all."
+    )
+
+
+def _accuracies(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
+    return (
+        f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
+        f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
+        f"{balanced.newest:.1f}%; over all classes {_signed(balanced.all_difference)}."
+    )
+
+
+def _distance(layers: Sequence[Layer]) -> str:
+    furthest = max(layers, key=lambda layer: layer.distance)
+    far = sum(layer.distance > FAR for layer in layers)
+    return (
+        f"{far} of {len(layers)} layers are further than {FAR} standard deviations from the "
+        f"balanced population; the furthest is layer {furthest.name} at {furthest.distance:.2f} "
+        f"(means shifted by {furthest.shift:.2f}, log variance ratio {furthest.log_ratio:.2f})."
+    )
+
+
+def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
+    newest, even = groups[-1].name, class_shares(groups)[-1]
+    told = [layer.shares[newest] for layer in layers if layer.shares is not None]
+    if not told:
+        return (
+            "Whose moments φ follows cannot be told in any layer: the groups are too alike, or φ "
+            "is like no mixture of them."
+        )
+    share = median(told)
+    if share - even > LEANS:
+        direction = f"φ leans towards the newest group ({newest})"
+    elif even - share > LEANS:
+        direction = f"φ leans away from the newest group ({newest})"
+    else:
+        direction = f"φ does not lean with respect to the newest group ({newest})"
+    return (
+        f"{direction}: its share is {share:.2f} in the median of {len(told)} layers where it can "
+        f"be told, where {even:.2f} is balanced."
+    )
+
+
+def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
+    before, after = (old_called_newest(groups, found) for found in (as_is, balanced))
+    if before is None or after is None:
+        return ""
+    return (
+        f"{before:.1f}% of the samples of old classes are taken for a class of the newest group; "
+        f"with balanced φ, {after:.1f}%."
+    )
+
+
+def old_called_newest(groups: Sequence[Group], found: Counterfactual) -> float | None:
+    """Per cent of old samples, every class counted the same, that are answered by a new class."""
+    if found.answers is None:
+        return None
+    shares = class_shares(groups)[:-1]
+    rates = (row[-2] / sum(row) for row in found.answers[:-1])
+    return 100 * sum(s * r for s, r in zip(shares, rates, strict=True)) / sum(shares)
+
+
+def _advice(balanced: Counterfactual) -> str:
+    overall, old = balanced.all_difference, balanced.old_difference
+    if overall.sign > 0:
+        return f"Recalibrate φ on balanced data: {_signed(overall)} over all classes."
+    if overall.sign < 0:
+        return f"Leave φ as it is: balanced statistics would change {_signed(overall)} over all."
+    if old.sign > 0:
+        return (
+            f"Recalibrating φ moves accuracy from the newest to the old classes: {_signed(old)} on "
+            "the old ones, no measurable change over all."
+        )
+    if overall.high - overall.low > UNSURE:
+        return "These samples are too few to tell whether recalibrating φ would help: give more."
+    return "Recalibrating φ would not change accuracy measurably."
+
+
+def _signed(found: Difference) -> str:
+    points = round(found.points, 1) + 0.0  # never -0.0
+    return f"{points:+.1f} points ({_interval(found)})"
+
+
+def _interval(found: Difference) -> str:
+    return f"{found.low:.1f} to {found.high:.1f}"
+
+
+def _some(names: Sequence[str], at_most: int = 5) -> str:
+    rest = len(names) - at_most
+    return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")

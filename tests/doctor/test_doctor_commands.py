@@ -1,0 +1,282 @@
+"""`bnt diagnose` and `bnt recalibrate`, as a user types them, with a network of the user's own."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch as safe
+import torch
+from PIL import Image
+
+from bntricks.cli import app
+from bntricks.doctor.pictures import picture_groups
+from bntricks.errors import UserError
+
+NETS = """
+import torch
+from torch import nn
+
+def photo():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(),
+                         nn.Linear(4 * 36, 4))
+
+def grey():
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 36, 4))
+
+def plain():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 4))
+
+def broken():
+    raise RuntimeError("no such card")
+
+number = 7
+"""
+COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[b]owl": (9, 9, 9)}
+GROUPS = ("--groups", "cat,dog", '["ship", "[b]owl"]')
+MINE = ("--net", "doctor_nets:photo", "--weights", "w.pt", "--image-size", "8")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with photographs, a module that builds networks, and weights whose φ is off."""
+    random = np.random.default_rng(0)
+    for name, colour in COLOURS.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for index in range(12):
+            pixels = (random.integers(0, 50, (10, 10, 3)) + colour).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{index}.png")
+    (tmp_path / "doctor_nets.py").write_text(NETS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("doctor_nets", None)
+    import doctor_nets
+
+    torch.save(doctor_nets.photo().state_dict(), "w.pt")
+    yield tmp_path
+    sys.modules.pop("doctor_nets", None)
+
+
+def bnt(*words):
+    app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+
+
+def test_a_process_prints_a_verdict_says_what_it_runs_and_writes_a_page(here):
+    command = [sys.executable, "-m", "bntricks", "diagnose", *MINE, "--data", "photos", *GROUPS]
+    done = subprocess.run(
+        [*command, "--out", "page.html"], capture_output=True, text=True, env=os.environ, check=True
+    )
+    assert "importing and running doctor_nets:photo" in done.stderr
+    assert "BatchNorm statistics" in done.stdout
+    assert "φ only ship, [b]owl" in done.stdout
+    assert "BatchNorm diagnosis" in (here / "page.html").read_text()
+
+
+def test_json_is_all_that_goes_to_standard_output(here, capsys):
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [group["name"] for group in found["groups"]] == ["cat, dog", "ship, [b]owl"]
+    assert [group["classes"] for group in found["groups"]] == [[1, 2], [0, 3]]
+    assert [layer["name"] for layer in found["layers"]] == ["1"]
+
+
+def test_classes_are_the_models_order_and_images_can_be_fewer(here, capsys):
+    order = json.dumps(["ship", "cat", "dog", "[b]owl"])
+    few = ("--images-per-class", "6")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", order, *few, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [group["classes"] for group in found["groups"]] == [[1, 2], [0, 3]]
+    assert [group["samples"] for group in found["groups"]] == [12, 12]
+
+
+def test_one_mean_makes_images_grey(here, capsys):
+    import doctor_nets
+
+    safe.save_file(doctor_nets.grey().state_dict(), "grey.safetensors")
+    net = ("--net", "doctor_nets:grey", "--weights", "grey.safetensors", "--image-size", "8")
+    bnt("diagnose", *net, "--mean", "0.4", "--std", "0.2", "--data", "photos", *GROUPS, "--json")
+    assert json.loads(capsys.readouterr().out)["layers"][0]["channels"] == 4
+
+
+def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gained(here, capsys):
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS)
+    bnt(*words, "--out", "new.safetensors", "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["path"] == "new.safetensors"
+    assert said["gained"]["all"]["low"] <= said["gained"]["all"]["points"]
+    old, new = torch.load("w.pt", weights_only=True), safe.load_file("new.safetensors")
+    assert old.keys() == new.keys()
+    for name in old:
+        assert torch.equal(old[name], new[name]) == ("running" not in name), name
+    moved = ("--net", "doctor_nets:photo", "--weights", "new.safetensors", "--image-size", "8")
+    bnt("diagnose", *moved, "--data", "photos", *GROUPS, "--json")
+    after = json.loads(capsys.readouterr().out)
+    assert after["layers"][0]["distance"] < 1e-4
+    accuracy = {one["statistics"]: one["all"] for one in after["counterfactuals"]}
+    assert accuracy["as it is"] == accuracy["balanced"]
+
+
+def test_a_file_that_is_there_is_kept_unless_forced(here):
+    (here / "new").write_text("precious")
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
+    with pytest.raises(UserError, match=r"new is there already: .* --force"):
+        bnt(*words)
+    assert (here / "new").read_text() == "precious"
+    bnt(*words, "--force")
+    assert safe.load_file("new").keys()
+
+
+def test_statistics_that_are_not_finite_can_be_recalibrated(here):
+    state = torch.load("w.pt", weights_only=True)
+    state["1.running_mean"][0] = float("nan")
+    torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, "w.pt")
+    with pytest.raises(UserError, match="'1' are not finite"):
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+    bnt("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
+    assert all(value.isfinite().all() for value in safe.load_file("new").values())
+
+
+def hostile(name):
+    """A file of weights that cannot be used."""
+    state = torch.load("w.pt", weights_only=True)
+    if name == "zip":
+        with zipfile.ZipFile("w.pt", "w") as archive:
+            archive.writestr("hello.txt", "hello")
+    elif name == "truncated":
+        Path("w.pt").write_bytes(safe.save(state)[:-40])
+    elif name == "pickle":
+        torch.save({"net": sys.exit}, "w.pt")
+    elif name == "objects":
+        torch.save({"a": 1}, "w.pt")
+    elif name == "classes":
+        state["4.weight"], state["4.bias"] = torch.zeros(10, 144), torch.zeros(10)
+        torch.save(state, "w.pt")
+    elif name == "keys":
+        torch.save({f"backbone.{k}": v for k, v in state.items()}, "w.pt")
+    elif name == "text":
+        Path("w.pt").write_text("weights, honest")
+    elif name == "absent":
+        Path("w.pt").unlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("zip", "w.pt holds no weights that can be read"),
+        ("truncated", "w.pt holds no weights that can be read"),
+        ("pickle", "w.pt holds no weights that can be read"),
+        ("objects", r"w.pt is no state dict: save net.state_dict\(\) alone"),
+        ("classes", r"4.weight is \[10, 144\] in the file and \[4, 144\] in the network"),
+        ("keys", "it lacks 0.weight, 0.bias, 1.weight and 5 more"),
+        ("text", "w.pt holds no weights that can be read"),
+        ("absent", "cannot read w.pt: No such file"),
+    ],
+)
+def test_hostile_weights_are_one_clear_line(here, name, message):
+    hostile(name)
+    with pytest.raises(UserError, match=message) as raised:
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--net": "doctor_nets"}, "--net doctor_nets: write it as package.module:factory"),
+        ({"--net": "doctor_nots:photo"}, "importing doctor_nots raised ModuleNotFoundError"),
+        ({"--net": "doctor_nets:photos"}, "doctor_nets has no photos"),
+        ({"--net": "doctor_nets:number"}, "doctor_nets cannot be called: number"),
+        ({"--net": "doctor_nets:broken"}, "calling it raised RuntimeError: no such card"),
+        ({"--net": "builtins:dict"}, "it returned a dict, not a torch.nn.Module"),
+        ({"--net": None}, "give either MODEL, or both --net"),
+        ({"--groups": None}, "--groups are missing: list the classes in the order"),
+        ({"--groups": "cat,dog"}, "got 1 group of batches: give at least two"),
+        (
+            {"--groups": "cat,[b]eagle"},
+            r"--groups name '\[b\]eagle', which has no folder in the da",
+        ),
+        ({"--classes": "cat,dog"}, "--groups name 'ship', which is no class of the model"),
+        ({"--image-size": "32"}, r"cannot take images of \[3, 32, 32\]: RuntimeError"),
+        ({"--mean": "0.5"}, "--mean has 1 values and --std 3: give three of each"),
+        ({"--std": "0.1 0 0.1"}, "--std 0: a standard deviation is above 0"),
+        ({"--out": "no/page.html"}, "the folder no does not exist: make it first"),
+        ({"--data": "nowhere"}, "the data folder nowhere does not exist"),
+    ],
+)
+def test_what_the_user_got_wrong_is_one_clear_line(here, change, message):
+    words = dict(zip(MINE[::2], MINE[1::2], strict=True)) | {"--data": "photos"} | change
+    groups = () if "--groups" in change else GROUPS
+    flat = [
+        part
+        for flag, value in words.items()
+        if value is not None
+        for part in (flag, *(value.split() if flag in ("--mean", "--std") else [value]))
+    ]
+    with pytest.raises(UserError, match=message) as raised:
+        bnt("diagnose", *flat, *groups)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_network_without_batchnorm_has_nothing_to_examine(here):
+    import doctor_nets
+
+    torch.save(doctor_nets.plain().state_dict(), "w.pt")
+    net = ("--net", "doctor_nets:plain", "--weights", "w.pt", "--image-size", "8")
+    with pytest.raises(UserError, match="nothing to examine in this Sequential: it has no BatchN"):
+        bnt("diagnose", *net, "--data", "photos", *GROUPS)
+
+
+def test_an_image_that_cannot_be_read_is_named(here):
+    (here / "photos" / "cat" / "0.png").write_text("no image")
+    with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png"):
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+
+
+def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):
+    tiny = ("--image-size", "8", "--width", "2", "--stages", "2", "--blocks", "1")
+    for part, names, made in (("one", ("cat", "dog"), tiny), ("two", ("ship", "[b]owl"), ())):
+        (here / part).mkdir()
+        for name in names:
+            (here / "photos" / name).rename(here / part / name)
+        bnt("learn", part, "--into", "m.safetensors", "--epochs", "1", *made)
+        for name in names:
+            (here / part / name).rename(here / "photos" / name)
+    capsys.readouterr()
+    bnt("diagnose", "m.safetensors", "--data", "photos", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert [set(group["name"].split(", ")) for group in found["groups"]] == [
+        {"cat", "dog"},
+        {"ship", "[b]owl"},
+    ]
+    assert len(found["layers"]) == 6
+    bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
+    capsys.readouterr()
+    bnt("diagnose", "m2.safetensors", "--data", "photos", "--json")
+    after = json.loads(capsys.readouterr().out)
+    assert max(layer["distance"] for layer in after["layers"]) < 1e-3
+    with pytest.raises(UserError, match=r"m2.safetensors is there already"):
+        bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
+    with pytest.raises(UserError, match=r"w.pt: it is no safetensors file"):
+        bnt("diagnose", "w.pt", "--data", "photos")
+
+
+def test_every_image_goes_with_its_own_label_in_mixed_order(here):
+    names = list(COLOURS)
+    found = picture_groups(
+        here / "photos", [["cat", "ship"], ["dog"]], names, lambda x: x.float(), size=8
+    )
+    for _ in range(2):
+        x, y = (torch.cat(part) for part in zip(*found["cat, ship"](), strict=True))
+        brightest = x.mean((2, 3)).argmax(1)  # red cats, blue ships
+        assert torch.equal(y, torch.where(brightest == 0, 0, 2))
+        assert sorted(y.tolist()) == [0] * 12 + [2] * 12 != y.tolist()
+
+
+def test_a_class_in_two_groups_is_refused(here):
+    with pytest.raises(UserError, match="--groups list 'cat' twice"):
+        bnt("diagnose", *MINE, "--data", "photos", "--groups", "cat,dog", "ship,cat")

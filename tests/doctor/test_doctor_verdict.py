@@ -1,0 +1,103 @@
+"""The words of the verdict follow the numbers, and claim nothing that an interval leaves open."""
+
+from dataclasses import replace
+
+import pytest
+
+from bntricks.doctor import Counterfactual, Difference, Group, Layer
+from bntricks.doctor.verdict import judge
+
+GROUPS = (Group("cats", 100, (0, 1, 2), 1.0), Group("dogs", 100, (3,), 1.0))
+NONE = Difference(0.0, -1.0, 1.0)
+WIDE = Difference(9.0, -2.0, 18.0)
+GAIN, LOSS = Difference(8.04, 5.0, 11.0), Difference(-4.0, -6.0, -2.0)
+AS_IS = Counterfactual(
+    "as it is",
+    {"cats": 60.0, "dogs": 90.0},
+    60.0,
+    90.0,
+    67.5,
+    NONE,
+    NONE,
+    NONE,
+    ((60, 30, 10), (5, 95, 0)),
+)
+
+
+def layer(share=None, kl=0.0, name="bn"):
+    shares = None if share is None else {"cats": 1 - share, "dogs": share}
+    return Layer(name, "BatchNorm2d", 4, 0.1, 0.2, kl, 0.5, 0.1, shares)
+
+
+EVEN = layer(0.25)
+
+
+def said(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))):
+    balanced = replace(AS_IS, old_difference=old, all_difference=overall, answers=answers)
+    return judge(GROUPS, layers, AS_IS, balanced)
+
+
+@pytest.mark.parametrize(
+    ("old", "overall", "cost", "headline", "advice"),
+    [
+        (
+            GAIN,
+            GAIN,
+            "old",
+            "cost this model 8.0 points on the old classes (95% interval 5.0 to 11",
+            "Recalibrate φ on",
+        ),
+        (
+            GAIN,
+            NONE,
+            "old",
+            "points on the old classes",
+            "moves accuracy from the newest to the old",
+        ),
+        (GAIN, LOSS, "old", "points on the old classes", "Leave φ as it is"),
+        (NONE, GAIN, "all", "cost this model 8.0 points over all classes", "Recalibrate φ on"),
+        (NONE, NONE, "none", "have no measurable cost", "would not change accuracy measurably"),
+        (NONE, WIDE, "none", "have no measurable cost", "too few to tell"),
+        (LOSS, LOSS, "none", "have no measurable cost", "Leave φ as it is"),
+    ],
+)
+def test_the_headline_and_the_advice_follow_the_intervals(old, overall, cost, headline, advice):
+    found = said(old, overall)
+    assert found.cost == cost
+    assert headline in found.headline
+    assert advice in found.advice
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        (
+            [0.9, None, 0.7, 0.8],
+            "leans towards the newest group (dogs): its share is 0.80 in the median of 3",
+        ),
+        ([0.34], "does not lean"),
+        ([0.1], "leans away from the newest group (dogs)"),
+        ([None, None], "cannot be told in any layer"),
+    ],
+)
+def test_the_lean_is_the_median_of_the_layers_that_can_be_told(shares, words):
+    evidence = " ".join(said(layers=[layer(share) for share in shares]).evidence)
+    assert words in evidence
+    assert "0.25 is balanced" in evidence or "cannot" in words
+
+
+def test_far_layers_are_counted_and_the_furthest_is_named():
+    layers = [layer(kl=0.02, name="a"), layer(kl=0.5, name="b"), layer(kl=0.06, name="c")]
+    evidence = " ".join(said(layers=layers).evidence)
+    assert "2 of 3 layers are further than 0.3 standard deviations" in evidence
+    assert "the furthest is layer b at 1.00" in evidence
+
+
+def test_answers_are_told_where_groups_have_classes_of_their_own():
+    assert "30.0% of the samples of old classes are taken for" in " ".join(said().evidence)
+    assert "with balanced φ, 20.0%" in " ".join(said().evidence)
+    assert "taken for" not in " ".join(said(answers=None).evidence)
+
+
+def test_no_difference_reads_as_minus_nothing():
+    assert "-0.0 points" not in said(old=Difference(-0.01, -1.0, 1.0)).headline

@@ -1,0 +1,126 @@
+"""Files that are no models, or were tampered with: a line each, and nothing is believed."""
+
+import json
+import pickle
+import struct
+import zipfile
+
+import pytest
+import safetensors.torch as safe
+import torch
+from safetensors import safe_open
+
+from bntricks import Learner, UserError
+
+
+def rewritten(model, change):
+    """The file with its description or its tensors changed."""
+    tensors = safe.load_file(model)
+    with safe_open(model, "pt") as file:
+        about = json.loads(file.metadata()["bntricks"])
+    said = change(about, tensors)
+    text = said if isinstance(said, str) else json.dumps(about)
+    whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    model.write_bytes(safe.save(whole, {"bntricks": text}))
+
+
+CHANGES = {
+    "another class count": (
+        lambda about, tensors: about["taught"][0]["classes"].append("more"),
+        "linear.weight is [3, 8]",
+    ),
+    "a name twice": (
+        lambda about, tensors: about["taught"][0].update(classes=["a", "b", "a"]),
+        "twice",
+    ),
+    "no classes": (lambda about, tensors: about.update(taught=[]), "missing"),
+    "another width": (lambda about, tensors: about["network"].update(width=8), "where its network"),
+    "a huge width": (lambda about, tensors: about["network"].update(width=10**9), "width"),
+    "a huge memory": (lambda about, tensors: about.update(memory=10**12), "memory"),
+    "another method": (lambda about, tensors: about.update(method="rm -rf"), "unknown method"),
+    "strange fields": (lambda about, tensors: about.update(exec="import os"), "exec"),
+    "another format": (lambda about, tensors: about.update(format=2), "format is 2"),
+    "no JSON": (lambda about, tensors: "{", "description"),
+    "JSON, but a list": (lambda about, tensors: "[]", "description"),
+    "deep JSON": (lambda about, tensors: "[" * 10**5, "description"),
+    "zero deviation": (lambda about, tensors: about["view"].update(std=[0, 0, 0]), "std"),
+    "missing weights": (lambda about, tensors: tensors.pop("net.bn.weight"), "lacks"),
+    "strange weights": (
+        lambda about, tensors: tensors.update({"net.x\n": torch.zeros(1)}),
+        "'x\\\\n'",
+    ),
+    "half weights": (
+        lambda about, tensors: tensors.update({"net.bn.weight": torch.zeros(4).half()}),
+        "float16",
+    ),
+    "weights that are no numbers": (
+        lambda about, tensors: tensors["net.bn.running_var"].fill_(torch.nan),
+        "not finite",
+    ),
+    "no generators": (lambda about, tensors: tensors.pop("generators.order"), "order"),
+    "a broken generator": (
+        lambda about, tensors: tensors.update({"generators.order": torch.zeros(3).byte()}),
+        "its memory",
+    ),
+    "labels out of range": (lambda about, tensors: tensors["memory.y"].fill_(9), "labels"),
+    "images of another size": (
+        lambda about, tensors: tensors.update({"tests.x": tensors["tests.x"][..., :5]}),
+        "samples of",
+    ),
+    "more than the memory holds": (lambda about, tensors: about.update(memory=3), "do not fit"),
+    "a strange part of the memory": (
+        lambda about, tensors: tensors.update({"memory.__class__": torch.zeros(24)}),
+        "no part of a memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_file_that_was_tampered_with_is_refused_in_a_line(refused, model, first, what):
+    change, words = CHANGES[what]
+    rewritten(model, change)
+    refused("predict", model, first, words=[model.name, words])
+
+
+def test_the_file_as_it_was_is_not_refused(bnt, model, first):
+    rewritten(model, lambda about, tensors: None)
+    assert bnt("predict", model, first).code == 0
+
+
+def strangers(folder):
+    """Files that are no models."""
+    found = {name: folder / name for name in ("text", "empty", "zip", "pickle", "torch", "foreign")}
+    found["text"].write_text("hello")
+    found["empty"].write_bytes(b"")
+    with zipfile.ZipFile(found["zip"], "w") as archive:
+        archive.writestr("model.safetensors", "x")
+    found["pickle"].write_bytes(pickle.dumps(Boom()))
+    torch.save({"a": torch.zeros(3)}, found["torch"])
+    safe.save_file({"weight": torch.zeros(3)}, found["foreign"])
+    (folder / "header").write_bytes(struct.pack("<Q", 2**62) + b"{}")
+    return [*found.values(), folder / "header"]
+
+
+class Boom:
+    """Unpickling it would show."""
+
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+def test_what_is_no_model_is_refused_in_a_line(refused, tmp_path, first, second):
+    for path in strangers(tmp_path):
+        before = path.read_bytes()
+        refused("predict", path, first, words=[path.name, "cannot use the model"])
+        refused("learn", second, "--into", path, words=[path.name, "cannot use the model"])
+        assert path.read_bytes() == before
+    refused("predict", tmp_path / "none", first, words=["none", "No such file"])
+    refused("predict", tmp_path, first, words=["cannot read"])
+
+
+def test_every_truncation_is_refused(model):
+    content = model.read_bytes()
+    for end in (*range(64), *range(64, len(content), len(content) // 40)):
+        model.write_bytes(content[:end])
+        with pytest.raises(UserError, match="no safetensors file, or not a whole one"):
+            Learner.load(model)
