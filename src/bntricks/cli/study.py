@@ -94,9 +94,6 @@ def study(
     from bntricks.live import board
     from bntricks.paper import load_study
     from bntricks.report import write_report
-    from bntricks.report.results import results_table, verdict_table
-    from bntricks.report.tables import to_json, to_rich
-    from bntricks.report.verdicts import verdicts
     from bntricks.study import plan, seconds_left
     from bntricks.sweep import Failure, Order
 
@@ -126,15 +123,7 @@ def study(
     if records:
         command = f"bnt study {name} --scale {scale}"
         page = write_report(records, out, chosen, scale, command=command)
-        tables = [results_table(records, chosen, scale)]
-        if chosen.claims:
-            tables.append(verdict_table(verdicts(chosen, scale, records), records))
-        if json:
-            print_json({"page": str(page), "tables": [to_json(table) for table in tables]})
-        else:
-            for table in tables:
-                terminal.out.print(to_rich(table))
-            print(f"tables and figures in {out}/, a page to look at: {page}")
+        _show(records, chosen, scale, page, json)
     raise_failures(results)
 
 
@@ -179,6 +168,7 @@ def report(
     out: Path = Path("report"),
     study: str | None = None,
     scale: ScaleName = "lite",
+    json: Json = False,
 ) -> None:
     """Write tables, figures and a page from records alone; nothing is trained.
 
@@ -195,15 +185,33 @@ def report(
         Judge the claims of this study of the paper too.
     scale
         The scale the study was run at.
+    json
+        Print results and verdicts as one JSON object.
     """
     from bntricks.paper import load_study
     from bntricks.report import write_report
     from bntricks.report.records import load_records
-    from bntricks.report.results import results_table
-    from bntricks.report.tables import to_rich
 
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
     page = write_report(records, out, chosen, None if chosen is None else scale)
-    terminal.out.print(to_rich(results_table(records, chosen, None if chosen is None else scale)))
-    print(f"tables and figures in {out}/, a page to look at: {page}")
+    _show(records, chosen, scale, page, json)
+
+
+def _show(
+    records: list[Record], study: Study | None, scale: ScaleName, page: Path, json: bool
+) -> None:
+    """Results, and verdicts if there is a study that claims anything."""
+    from bntricks.report.results import results_table, verdict_table
+    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.verdicts import verdicts
+
+    tables = [results_table(records, study, None if study is None else scale)]
+    if study is not None and study.claims:
+        tables.append(verdict_table(verdicts(study, scale, records), records))
+    if json:
+        print_json({"page": str(page), "tables": [to_json(table) for table in tables]})
+        return
+    for table in tables:
+        terminal.out.print(to_rich(table))
+    print(f"tables and figures in {page.parent}/, a page to look at: {page}")

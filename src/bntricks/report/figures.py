@@ -65,17 +65,23 @@ def spec(figure: Figure) -> dict[str, Any]:
     return {**found, "description": f"{figure.title}. {figure.text}"}
 
 
+OFFLINE: dict[str, Any] = {"vl_version": VEGA_LITE, "config": PRINTED, "allowed_base_urls": []}
+
+
+def svg(figure: Figure) -> bytes:
+    return vl_convert.vegalite_to_svg(json.dumps(spec(figure)), **OFFLINE).encode()
+
+
 def save(figure: Figure, folder: Path) -> list[Path]:
     """Write the figure's four files."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(spec(figure))
-    how: dict[str, Any] = {"vl_version": VEGA_LITE, "config": PRINTED, "allowed_base_urls": []}
     columns = list(figure.rows[0])
     rows = [[row[column] for column in columns] for row in figure.rows]
     contents = {
-        "svg": vl_convert.vegalite_to_svg(text, **how).encode(),
-        "pdf": vl_convert.vegalite_to_pdf(text, **how),
-        "png": vl_convert.vegalite_to_png(text, ppi=PIXELS_PER_INCH, **how),
+        "svg": svg(figure),
+        "pdf": vl_convert.vegalite_to_pdf(text, **OFFLINE),
+        "png": vl_convert.vegalite_to_png(text, ppi=PIXELS_PER_INCH, **OFFLINE),
         "csv": csv_text(columns, rows).encode(),
     }
     paths = [folder / f"{figure.name}.{kind}" for kind in contents]

@@ -65,6 +65,9 @@ def verdict_table(rows: Sequence[Row], records: Iterable[Record] = ()) -> Table:
     notes = (
         "Differences are in points, A minus B, over the seeds that both sides have; a claim holds "
         "if the 95% interval says so.",
+        "p (Holm) is a permutation test's, adjusted for all claims of the study at once. With n "
+        "seeds it cannot fall below 2/2ⁿ times the number of claims, so with few seeds a claim can "
+        "hold by its interval beside a p of 1: take it as a hint.",
     )
     return without_empty_columns(Table("The paper's claims", columns, cells, notes))
 

@@ -1,0 +1,96 @@
+"""Write docs/results.md from the records in docs/results, and nothing else.
+
+    python benchmarks/write_results.py
+
+What is not there yet is listed with the command that runs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from bntricks.paper import Study, load_study
+from bntricks.record import Record
+from bntricks.report.charts import Figure, curves, per_task
+from bntricks.report.figures import svg, verdict_figure
+from bntricks.report.records import load_records
+from bntricks.report.results import results_table, verdict_table
+from bntricks.report.tables import to_markdown
+from bntricks.report.verdicts import verdicts
+
+DOCS = Path(__file__).parents[1] / "docs"
+STREAM = "seq-cifar10"
+WANTED = {"pilot": 6, "ablation": 6, "main": 4}
+"""Seeds of each study; the iCaRL half of the ablation has as many as the main study."""
+FEW = ("icarl",)
+
+HEAD = """# Results
+
+What the paper claims, and what our runs say of it, on CIFAR-10 images at the `lite` scale: {data}
+training and {tests} test images, shrunk to 16×16; a network of width 16 with one block a stage;
+40 epochs, 2,520 steps a task; a memory of 200. The paper trains a ResNet-18 of width 64 on 50,000
+images of 32×32 for 15,650 steps a task with a memory of 500. So accuracies are not comparable
+with the paper's; differences between methods at the same protocol are what is judged. Effects of
+φ need a network that has converged, and this one is small and trains a sixth as long: where a
+claim does not hold here, it may be the scale.
+
+This page is written from the records in `docs/results/` by `python benchmarks/write_results.py`.
+`bnt study` reuses them, so what is missing can be added run by run.
+"""
+
+
+def main() -> None:
+    records = load_records([DOCS / "results"])
+    data = records[0]["data"]["images"]
+    text = [HEAD.format(data=f"{data['train']:,}", tests=f"{data['test']:,}")]
+    for name in WANTED:
+        text += section(load_study(name), records)
+    (DOCS / "results.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
+
+
+def section(study: Study, records: list[Record]) -> list[str]:
+    own = [r for r in records if r["method"] in study.methods and r["stream"] == STREAM]
+    lines = [f"## {study.title}", "", f"{', '.join(study.artefacts)} of the paper."]
+    lines += [*missing(study, own), ""]
+    if not own:
+        return lines
+    rows = [row for row in verdicts(study, "lite", own) if row.ours is not None]
+    lines += [to_markdown(results_table(own, study, "lite")), ""]
+    if rows:
+        lines += [to_markdown(verdict_table(rows, own)), ""]
+    for figure in (curves(own), per_task(own), verdict_figure(rows, own)):
+        if figure is not None:
+            lines += [picture(study, figure), ""]
+    return lines
+
+
+def missing(study: Study, records: list[Record]) -> list[str]:
+    """What was not run yet, and how to run it."""
+    seeds = {
+        method: WANTED["main"] if method.startswith(FEW) else WANTED[study.name]
+        for method in study.methods
+    }
+    there = {(r["method"], r["seed"]) for r in records}
+    left = {m: [s for s in range(n) if (m, s) not in there] for m, n in seeds.items()}
+    left = {method: some for method, some in left.items() if some}
+    if not left:
+        return ["", "Complete."]
+    listed = "; ".join(f"{m} (seeds {', '.join(map(str, some))})" for m, some in left.items())
+    commands = [
+        f"    bnt study {study.name} --scale lite --streams {STREAM} --seeds {count} \\\n"
+        f"        --methods {' '.join(m for m in left if seeds[m] == count)} \\\n"
+        "        --data DIR --out docs/results"
+        for count in sorted({seeds[method] for method in left}, reverse=True)
+    ]
+    return ["", f"Not yet run: {listed}.", "", *commands]
+
+
+def picture(study: Study, figure: Figure) -> str:
+    path = DOCS / "figures" / f"{study.name}-{figure.name}.svg"
+    path.write_bytes(svg(figure))
+    return f"![{figure.title}](figures/{path.name})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
