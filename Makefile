@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint format clean
@@ -15,15 +17,20 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 \
 	  || $(PYTHON) -m venv --clear $(VENV) \
 	  || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv --clear $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e .
 	@touch $@
 
-setup: $(READY) ## build the environment in .venv, only if it is not current
+# What the tests need besides: linters, a browser driver, and all extras.
+$(TOOLS): $(READY)
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 
 demo: $(READY) ## BN Tricks against plain replay on embedded digits, a few minutes
 	$(BIN)/bnt demo
 
-lint: $(READY) ## ruff and mypy
+lint: $(TOOLS) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -31,10 +38,11 @@ lint: $(READY) ## ruff and mypy
 test: lint ## lint, types and the tests, within five minutes
 	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow'
 
-test-all: lint ## everything, with what needs extras or time; a skip is a failure
-	BNT_NO_SKIP=1 $(BIN)/pytest -n 2 --dist worksteal
+test-all: export BNT_NO_SKIP = 1
+test-all: test ## those and what needs extras or time; a skip is a failure
+	$(BIN)/pytest -n 2 --dist worksteal -m slow
 
-format: $(READY) ## let ruff rewrite the sources
+format: $(TOOLS) ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -7,7 +7,7 @@ from bntricks import BM, Bt, Config, Loss, Method, Reservoir, bn_tricks, ce, met
 
 def sharp(logits, batch, lesson):
     """Replayed samples must be classified with confidence: cross-entropy at half temperature."""
-    return F.cross_entropy(2 * logits, batch.y)
+    return F.cross_entropy(2 * logits, batch.y.to(logits.device))
 
 
 @method("sharp-er", title="Sharp-ER", bnt=True)  # bnt=True registers sharp-er-bnt as well

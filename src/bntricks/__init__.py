@@ -20,6 +20,7 @@ _WHERE = {
     "train": "engine",
     "RunError": "errors",
     "UserError": "errors",
+    "IncrementalClassifier": "estimator",
     "Learner": "learner",
     "ce": "losses",
     "Memory": "memory",

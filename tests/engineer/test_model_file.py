@@ -108,7 +108,7 @@ from bntricks.learner import Learner
 observe = Learner.observe
 
 def marked(self, *batch, **how):
-    Path(sys.argv[-1]).touch()
+    Path(MARK).touch()
     return observe(self, *batch, **how)
 
 Learner.observe = marked
@@ -123,7 +123,7 @@ def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
     for number in (signal.SIGKILL, signal.SIGTERM):
         mark = folder / str(int(number))
         learn = ["learn", second, "--epochs", "100000", "--into", model]
-        command = [sys.executable, "-c", LESSON.replace("sys.argv[-1]", repr(str(mark))), *learn]
+        command = [sys.executable, "-c", LESSON.replace("MARK", repr(str(mark))), *learn]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as lesson:
             while lesson.poll() is None and not mark.exists():
                 time.sleep(0.05)

@@ -5,7 +5,39 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
+EXECUTED = {
+    *("add_classes.py", "own_loop.py", "own_method.py", "reproduce_a_table.py"),
+    "diagnose_a_model.py",  # in tests/doctor
+}
+
+
+def test_no_example_is_left_out():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == EXECUTED
+
+
+@pytest.mark.slow
+def test_a_table_of_the_paper_is_reproduced_and_reported(tmp_path):
+    script = EXAMPLES / "reproduce_a_table.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("seed 1: ACC") == 4
+    for method in ("er", "er-balance-batch", "er-cur+buf", "er-cur+prev"):
+        assert f"| seq-digits | {method} |" in done.stdout
+    assert (tmp_path / "table-1" / "report.html").stat().st_size > 0
+    assert len(list(tmp_path.glob("table-1/*/record.json"))) == 8
+
+
+@pytest.mark.slow
+def test_a_table_that_cannot_be_reproduced_is_a_line_for_each_run(tmp_path):
+    command = [sys.executable, EXAMPLES / "reproduce_a_table.py", "--data", "nowhere"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "er-cur+prev, seed 1: the data folder nowhere does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns():

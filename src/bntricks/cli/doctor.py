@@ -83,8 +83,9 @@ def diagnose(
     Half of the images estimate moments, the other half measure accuracy. The model is only read.
 
     Examples:
-      bnt diagnose model.safetensors --data photos
-      bnt diagnose --net nets:resnet --weights w.pt --data photos --groups cat,dog ship,truck
+
+    - `bnt diagnose model.safetensors --data photos`
+    - `bnt diagnose --net nets:resnet --weights w.pt --data photos --groups cat,dog ship,truck`
 
     Parameters
     ----------
