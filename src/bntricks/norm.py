@@ -120,6 +120,8 @@ def ema_reach(net: nn.Module) -> int | None:
     None if some layer averages over all batches (`momentum=None`) and so never forgets.
     """
     momenta = [layer.momentum for layer in layers(net).values()]
+    if not momenta:
+        return 0
     if any(m is None for m in momenta):
         return None
     reach = [math.ceil(60 * math.log(2) / -math.log1p(-m)) for m in momenta if m and 0 < m < 1]

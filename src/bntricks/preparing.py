@@ -15,6 +15,7 @@ from bntricks.errors import UserError
 from bntricks.methods import find, make
 from bntricks.policies import Reservoir
 from bntricks.quirks import concerns
+from bntricks.ranks import launched
 from bntricks.recipe import Balanced, Method
 from bntricks.streams import Stream, open_stream
 from bntricks.watch import Sink
@@ -87,6 +88,11 @@ def versions() -> dict[str, str]:
 
 def check_ranks(config: Config, method: Method) -> None:
     """What ranks can share are steps that look at nothing but their batches."""
+    if config.ranks != launched()[1]:
+        raise UserError(
+            f"this run is split over {config.ranks} processes: torchrun --nproc-per-node "
+            f"{config.ranks} -m bntricks ..."
+        )
     if config.ranks == 1:
         if config.synchronised:
             raise UserError(

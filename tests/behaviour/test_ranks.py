@@ -93,6 +93,11 @@ def test_the_command_under_torchrun_writes_one_record_and_refuses_what_cannot_be
         [*run, "--method", "er-bnt"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert json.loads(again.stdout)["already_there"]
+    alone = [sys.executable, "-m", "bntricks", "resume", record["path"]]
+    done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "torchrun --nproc-per-node 2" in done.stderr
+    assert "Traceback" not in done.stderr
     refused = subprocess.run(
         [*run, "--method", "icarl"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )

@@ -154,3 +154,7 @@ def test_layers_that_keep_no_statistics_are_none_of_our_business():
     with frozen_ema(net):
         pass
     assert net[0].track_running_stats is False
+
+
+def test_a_network_without_batchnorm_has_nothing_to_wait_for():
+    assert ema_reach(nn.Linear(2, 2)) == 0

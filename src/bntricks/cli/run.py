@@ -114,11 +114,14 @@ def resume(
     json
         Print the record as one JSON object on one line.
     """
+    from bntricks.ranks import launched
     from bntricks.runs import resume as go_on
 
-    with terminal.progress() as sink:
+    rank, _ = launched()
+    with terminal.progress() if rank == 0 else nullcontext(_unheard) as sink:
         record = go_on(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
-    _print(record, json)
+    if rank == 0:
+        _print(record, json)
 
 
 def _unheard(event: dict[str, Any]) -> None:
