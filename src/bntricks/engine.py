@@ -13,6 +13,7 @@ import torch
 
 from bntricks.batch import batch_count
 from bntricks.checkpoint import Checkpoints, pack
+from bntricks.compiling import compile_passes
 from bntricks.config import Config
 from bntricks.learner import Learner
 from bntricks.methods import make
@@ -62,6 +63,8 @@ def train(
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
+    if config.compile:
+        compile_passes(learner.net, stream.shape)
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.

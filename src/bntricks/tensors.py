@@ -37,7 +37,6 @@ def labelled(estimator: BaseEstimator, X: Any, y: Any, *, reset: bool) -> tuple[
             raise UserError("X has 1 sample: BatchNorm learns from 2 or more")
         if reset:
             estimator.n_features_in_ = prod(x.shape[1:])
-            vars(estimator).pop("feature_names_in_", None)
     else:
         array, labels = validate_data(estimator, X, y, reset=reset, **_as_floats(least=2))
         x = _vectors(array)

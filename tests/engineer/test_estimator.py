@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 from unittest import SkipTest
 
 import joblib
@@ -251,6 +252,19 @@ def test_a_mistake_is_one_line_and_changes_nothing(mistake, words):
 def test_a_mistake_of_ones_own_kind_is_a_user_error_too():
     with pytest.raises(UserError, match="lower it"):
         tiny(lr=1e30).fit(*some(0, 1))
+
+
+def test_arrays_that_cannot_be_written_to_are_read_without_a_word():
+    x, y = (part.copy() for part in some(0, 1))
+    x = x.astype(np.float32)
+    for part in (x, y):
+        part.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny().fit(x, y).predict(x)
+        pixels = x.reshape(-1, 1, 8, 8).astype(np.uint8)
+        pixels.setflags(write=False)
+        tiny(blocks=1, stages=1, width=2, epochs=1).fit(pixels, y).predict(pixels)
 
 
 def test_predicting_comes_after_fitting():

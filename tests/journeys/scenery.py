@@ -111,12 +111,11 @@ def photos():
         (folder / colour).rename(Path("photos") / home)
 
 
-SCENERY = {
+SCENERY = {  # the other pages stand on their own
     "README.md": readme,
     "docs/getting-started.md": getting_started,
     "docs/doctor.md": doctor,
     "docs/your-model.md": your_model,
     "docs/own-loop.md": own_loop,
-    "docs/own-method.md": dict,
     "docs/own-network.md": own_network,
 }

@@ -308,3 +308,17 @@ def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path)
     assert "too short to show the effect" in again.stdout
     assert len(list(tmp_path.glob("runs/*/record.json"))) == 5
     assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_a_bench_measures_every_part_against_its_bound(tmp_path):
+    flags = ["--width", "2", "--rounds", "3", "--methods", "er", "gss", "--json"]
+    done = bnt("bench", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up"]
+    assert list(dict.fromkeys(row["part"] for row in rows)) == parts
+    for row in rows:
+        assert row["low"] <= row["ratio"] <= row["high"]
+        assert (row["bound"] is None) == (row["met"] is None)
+    assert {"er", "gss, gate closed", "gss, gate open"} <= {row["name"] for row in rows}

@@ -67,7 +67,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatc
     monkeypatch.setattr(methods, "_ENTRIES", dict(methods.entries()))
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        names = {"__name__": "page", **SCENERY[name(page)]()}
+        names = {"__name__": "page", **SCENERY.get(name(page), dict)()}
         for line, block in python_blocks(page.read_text(encoding="utf-8")):
             # Its own line numbers, so that a failure points into the page.
             exec(compile("\n" * (line - 1) + block, name(page), "exec"), names)

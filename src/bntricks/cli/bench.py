@@ -2,64 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks import terminal
-from bntricks.cli.app import Json, app
+from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
+
+Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up"]
 
 
 @app.command
 def bench(
     *,
+    parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
     methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
     width: Annotated[int, Parameter(validator=Number(gte=1))] = 64,
-    rounds: Annotated[int, Parameter(validator=Number(gte=3))] = 15,
+    rounds: Annotated[int | None, Parameter(validator=Number(gte=3))] = None,
+    scaling: Switch = False,
     json: Json = False,
 ) -> None:
-    """Measure every method's step on this machine, as a ratio to plain PyTorch.
+    """Measure this machine: steps, epochs, evaluation and more, as ratios to plain PyTorch.
 
-    The unit, raw32, is one forward, backward and SGD step of 32 images in plain PyTorch, measured
-    in the same rounds. At width 64, all methods take about twenty minutes and 5 GB of memory.
+    Each ratio is the median over rounds that measure both sides one after the other, in CPU time
+    of one thread. At width 64 everything takes about two hours and 5 GB of memory; `--parts` and
+    `--methods` choose.
 
     Parameters
     ----------
-    methods
+    parts
         Only these [default: all].
+    methods
+        Whose steps are measured [default: all].
     width
         Width of the network; the bounds are meant for 64.
     rounds
-        How often everything is measured, interleaved.
+        How often everything is measured, interleaved [default: 15; with --scaling 3].
+    scaling
+        Instead, train a small study with one worker, two workers, and two threads, and measure a
+        worker's memory. Wants two idle cores.
     json
         Print the table as one JSON object.
     """
-    from bntricks.bench import bench as measure
-
     with terminal.progress() as sink:
-        found = measure(
-            methods=methods or None,
-            width=width,
-            rounds=rounds,
-            report=lambda what, done, total: sink(
-                {"event": "data", "what": what, "done": done, "total": total}
-            ),
-        )
+
+        def report(what: str, done: int, total: int) -> None:
+            sink({"event": "data", "what": what, "done": done, "total": total})
+
+        if scaling:
+            from bntricks.bench.scaling import Study
+            from bntricks.bench.scaling import bench as measure_scaling
+
+            found = measure_scaling(Study(rounds=rounds or 3), report)
+        else:
+            from bntricks.bench import Setting
+            from bntricks.bench import bench as measure
+
+            setting = Setting(width=width, rounds=rounds or 15, methods=methods)
+            found = measure(setting, parts=parts, report=report)
     if json:
         print_json(found)
-        return
+    else:
+        _show(found)
+
+
+def _show(found: dict[str, Any]) -> None:
     rows = [
         [
+            row["part"],
             row["name"],
-            f"{row['ratio']:.2f}",
-            f"{row['low']:.2f}–{row['high']:.2f}",
+            f"{row['ratio']:.4g}" if row["ratio"] >= 10 else f"{row['ratio']:.3f}",
+            f"{row['low']:.3f}–{row['high']:.3f}",
+            row["unit"],
             "" if row["bound"] is None else f"≤ {row['bound']:g}",
             {None: "", True: "met", False: "not met"}[row["met"]],
+            row["note"],
         ]
         for row in found["rows"]
     ]
-    title = f"{found['unit']}; medians of {rounds} rounds"
-    header = ["step of", "× raw32", "95% interval", "to reach", ""]
-    terminal.show(header, rows, title=title)
+    header = ["", "of", "median", "95% interval", "", "to reach", "", ""]
+    terminal.show(header, rows, title=f"medians of {found['rounds']} rounds")

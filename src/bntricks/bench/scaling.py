@@ -1,0 +1,138 @@
+"""Many runs on one machine: two workers of one thread against one worker, and against one worker of
+two threads, in seconds that pass; and what a worker needs in memory when the data grows."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from bntricks.bench.rounds import Report, Row, Seconds, Subject, interleaved, row
+from bntricks.config import Config
+from bntricks.errors import RunError
+from bntricks.streams import open_stream
+from bntricks.sweep import Order, sweep
+
+Sink = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A small study, repeated; its runs are long against the start of a process."""
+
+    rounds: int = 3
+    runs: int = 4
+    epochs: int = 60
+    width: int = 16
+    images: tuple[int, int] = (2_000, 10_000)
+    """Data sets of two sizes, for the memory."""
+    side: int = 64
+
+
+def bench(study: Study, report: Report) -> dict[str, Any]:
+    """The table for `bnt bench --scaling`."""
+    with TemporaryDirectory() as folder, cache_in(Path(folder)):
+        rows = [*timing(study, Path(folder), report), *memory(study, Path(folder), report)]
+    return {**asdict(study), "rows": [asdict(each) for each in rows]}
+
+
+def timing(study: Study, scratch: Path, report: Report) -> list[Row]:
+    def runs(workers: int, threads: int) -> Subject:
+        one = Config(stream="seq-digits", width=study.width, epochs=study.epochs, threads=threads)
+        configs = [one.model_copy(update={"seed": seed}) for seed in range(study.runs)]
+        return lambda: carry_out(configs, Order(out=scratch / "runs", force=True), workers)
+
+    took = interleaved(
+        {"two": runs(2, 1), "one": runs(1, 1), "threads": runs(1, 2)},
+        study.rounds,
+        report,
+        what="workers",
+        clock=time.perf_counter,
+    )
+    name = "two workers of one thread"
+    note = f"{study.runs} runs, one worker: {np.median(took['one']):.0f} s"
+    two = took["two"]
+    return [
+        row("scaling", name, two / took["one"], "× one worker", bound=0.55, note=note),
+        row("scaling", name, two / took["threads"], "× one worker of two threads", bound=1.0),
+    ]
+
+
+def memory(study: Study, scratch: Path, report: Report) -> list[Row]:
+    """The same short run on few and on many images: its peak, and how much of it is the worker's
+    own, not pages of the decoded images that all workers share."""
+    rows = []
+    for done, count in enumerate(study.images):
+        report("measuring memory", done, len(study.images))
+        data = scratch / f"{count} images"
+        paint(data, count, study.side)
+        open_stream("folder", data=data, image_size=study.side)  # decoded by this process
+        config = Config(stream="folder", image_size=study.side, width=study.width, epochs=1)
+        own: list[float] = []
+        peak = carry_out(
+            [config],
+            Order(data=data, out=scratch / "runs"),
+            workers=1,
+            sink=lambda event, own=own: own.extend(anonymous_megabytes()),  # type: ignore[misc]
+        )
+        megabytes = count * 3 * study.side**2 / 1e6
+        note = f"its own: {max(own):.0f} MB" if own else ""
+        rows.append(
+            row(
+                "memory", f"a worker on {megabytes:.0f} MB of images", peak, "MB at peak", note=note
+            )
+        )
+    return rows
+
+
+def carry_out(
+    configs: list[Config], order: Order, workers: int, sink: Sink = lambda event: None
+) -> Seconds:
+    """The peak memory of each run's worker, in MB; a run that fails is an error here."""
+    results = sweep(configs, order, workers=workers, sink=sink)
+    failed = [result for result in results if not isinstance(result, dict)]
+    if failed:
+        raise RunError(f"a run of the benchmark failed: {failed[0].reason}")
+    return np.array([result["peak_memory_mb"] for result in results if isinstance(result, dict)])
+
+
+def anonymous_megabytes() -> Iterator[float]:
+    """Of each child: memory that no file stands behind. Linux tells, others do not."""
+    for child in multiprocessing.active_children():
+        status = Path(f"/proc/{child.pid}/status")
+        if status.exists():
+            found = [line for line in status.read_text().splitlines() if "RssAnon" in line]
+            yield from (int(line.split()[1]) / 1024 for line in found)
+
+
+def paint(folder: Path, count: int, side: int) -> None:
+    """A folder of random pictures of four classes."""
+    random = np.random.default_rng(0)
+    for index in range(count):
+        where = folder / f"class {index % 4}" / f"{index}.png"
+        where.parent.mkdir(parents=True, exist_ok=True)
+        pixels = random.integers(0, 256, (side, side, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(where, compress_level=0)
+
+
+@contextmanager
+def cache_in(folder: Path) -> Iterator[None]:
+    """The decoded images go away with the folder."""
+    before = os.environ.get("BNT_CACHE")
+    os.environ["BNT_CACHE"] = str(folder / "cache")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["BNT_CACHE"]
+        else:
+            os.environ["BNT_CACHE"] = before
