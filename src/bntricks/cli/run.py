@@ -157,4 +157,4 @@ def _print_record(record: Record) -> None:
             f"cut-down data: {have['train']} of {official['train']} training and "
             f"{have['test']} of {official['test']} test images; not comparable with the paper"
         )
-    print(f"written to {record['path']}")
+    print(f"peak memory {record['peak_memory_mb']:.0f} MB; written to {record['path']}")
