@@ -7,6 +7,7 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # and so do processes that tests start: more would fight
 # A busy machine is no reason to fail, and neither is another day.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")

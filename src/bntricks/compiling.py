@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
 
 from bntricks.errors import UserError
+from bntricks.learner import Learner
 from bntricks.norm import mode
+from bntricks.policies import GradientGreedy
 
 
-def compile_passes(net: nn.Module, shape: tuple[int, int, int]) -> None:
-    """From now on `net(x)` is compiled, once for each mode, shape and set of tracking flags. A
-    first pass in evaluation mode, which moves no state, shows whether this machine can."""
+def compile_passes(learner: Learner, shape: tuple[int, int, int]) -> None:
+    """From now on the network's passes are compiled, once for each mode, shape and set of tracking
+    flags. A first pass in evaluation mode, which moves no state, shows whether this machine can."""
+    if isinstance(learner.method.memory, GradientGreedy):
+        raise UserError(
+            "--compile: GSS takes gradients from inside the layers, which compiled passes do not "
+            "show: leave --compile out, or choose another --method"
+        )
+    net = learner.net
     net.compile()
-    device = next(net.parameters()).device
     try:
         with mode(net, training=False), torch.inference_mode():
-            net(torch.zeros(2, *shape, device=device))
+            net(torch.zeros(2, *shape, device=learner.device))
     except Exception as error:  # whatever a missing compiler makes of itself
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(

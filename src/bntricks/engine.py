@@ -64,7 +64,7 @@ def train(
     if config.synchronised:
         synchronise(learner.net)
     if config.compile:
-        compile_passes(learner.net, stream.shape)
+        compile_passes(learner, stream.shape)
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.

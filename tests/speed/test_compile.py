@@ -7,8 +7,8 @@ from bntricks import engine
 from bntricks.compiling import compile_passes
 from bntricks.config import Config
 from bntricks.errors import UserError
-from bntricks.nets import ResNet
 from bntricks.streams import open_stream
+from speed.lessons import third_task
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1}
 TINY |= {"memory": 20, "images_per_class": 8, "batch": 8}
@@ -24,10 +24,16 @@ def test_a_machine_that_cannot_compile_is_told_so_in_a_line(monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("no compiler\nhere")
 
-    net = ResNet(2, channels=1, width=2, blocks=1, stages=1)
+    learner = third_task("er-bnt")
+    net = learner.net
     monkeypatch.setattr(net, "compile", lambda: monkeypatch.setattr(net, "forward", broken))
     with pytest.raises(UserError, match=r"--compile.*\(no compiler\): leave it out"):
-        compile_passes(net, (1, 8, 8))
+        compile_passes(learner, (3, 8, 8))
+
+
+def test_gss_is_refused_because_its_scores_look_inside_the_layers():
+    with pytest.raises(UserError, match="--compile: GSS"):
+        compile_passes(third_task("gss"), (3, 8, 8))
 
 
 @pytest.mark.slow
