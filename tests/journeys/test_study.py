@@ -89,34 +89,3 @@ def test_a_killed_sweep_leaves_no_worker_behind_and_goes_on_where_it_was(tmp_pat
     again = bnt("demo", "--quick", "--seeds", "1", cwd=tmp_path)
     assert again.returncode == 0, again.stderr  # 1 if an orphan still held a run
     assert "already there" in again.stderr
-
-
-@pytest.mark.slow
-def test_a_study_killed_half_way_and_started_again_has_the_undisturbed_result(tmp_path):
-    flags = ["study", "pilot", "--scale", "smoke", "--stream", "seq-digits", "--json"]
-    whole = bnt(*flags, "--out", "whole", cwd=tmp_path)
-    assert whole.returncode == 0, whole.stderr
-    command = [sys.executable, "-m", "bntricks", *flags, "--checkpoint-seconds", "0"]
-    study = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    while len(list(tmp_path.glob("runs/*/record.json"))) < 4:
-        time.sleep(0.02)
-    study.kill()
-    study.wait()
-    there = {path: path.read_bytes() for path in tmp_path.glob("runs/*/record.json")}
-    assert 4 <= len(there) < 8
-    time.sleep(1)  # its workers notice, and go
-    again = bnt(*flags, cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert again.stderr.count("already there") == len(there)
-    assert all(path.read_bytes() == content for path, content in there.items())
-    assert results(again) == results(whole)
-
-
-def results(done):
-    """The tables, but for the machine's speed."""
-    tables = json.loads(done.stdout)["tables"]
-    for row in tables[0]["rows"]:
-        del row["Images/s"]
-    return tables
