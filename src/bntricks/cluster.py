@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from bntricks.watch import Sink
 POLL_SECONDS = 0.3
 PATIENCE = 60.0
 """Seconds to wait for the lock of a run whose node was lost: its process may outlive it."""
+KNOCK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,21 @@ def _connected(address: str) -> Any:
     except ImportError:
         raise UserError("--ray needs Ray on every machine: pip install 'bntricks[ray]'") from None
     try:
+        _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"--ray {address}: {str(error).splitlines()[0]}; start a cluster with `ray start "
             "--head`, or give the address of one"
         ) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """Raise at once where nothing listens: Ray itself goes on trying for minutes."""
+    if address == "auto":  # as Ray resolves it; a killed head leaves its address behind
+        last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        address = os.environ.get("RAY_ADDRESS") or (last.read_text() if last.exists() else "")
+    host, colon, port = address.strip().removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()

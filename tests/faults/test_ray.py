@@ -135,6 +135,12 @@ def test_a_study_that_loses_a_node_ends_with_the_same_tables(tmp_path, cluster):
     assert tables(out) == tables(here.stdout)
 
 
-def test_no_cluster_is_a_clear_line(tmp_path):
-    done = bnt(*STUDY, "--ray", "127.0.0.1:1", cwd=tmp_path)
-    refused(done, "--ray 127.0.0.1:1", "ray start")
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "nowhere.invalid:1"])
+def test_no_cluster_is_a_clear_line(tmp_path, monkeypatch, address):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    left_behind = tmp_path / "ray" / "ray_current_cluster"
+    left_behind.parent.mkdir()
+    left_behind.write_text("127.0.0.1:1")
+    done = bnt(*STUDY, "--ray", address, cwd=tmp_path)
+    refused(done, f"--ray {address}", "ray start")

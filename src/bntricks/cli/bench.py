@@ -27,7 +27,7 @@ def bench(
     """Measure this machine: steps, epochs, evaluation and more, as ratios to plain PyTorch.
 
     Each ratio is the median over rounds that measure both sides one after the other, in CPU time
-    of one thread. At width 64 everything takes about two hours and 5 GB of memory; `--parts` and
+    of one thread. At width 64 everything takes one to two hours and 5 GB of memory; `--parts` and
     `--methods` choose.
 
     Parameters
