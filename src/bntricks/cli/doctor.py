@@ -175,6 +175,8 @@ def recalibrate(
     terminal.show(header, rows)
     if not gained["all"].sign:
         print("no measurable change over all classes")
+    if gained["all"].sign < 0:
+        print("measurably worse over all classes: better keep the file you have")
     print(f"written to {out}")
 
 

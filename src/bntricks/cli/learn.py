@@ -197,21 +197,11 @@ def _refuse_fixed(into: Path, asked: dict[str, Any]) -> None:
 
 
 def _examined(learner: Learner) -> str | None:
-    """The doctor's verdict on φ, where there are test images of old and new classes."""
-    from bntricks.doctor import diagnose
-    from bntricks.doctor.groups import FEWEST
+    from bntricks.doctor.checkup import checkup
 
-    tests, end, groups = learner.tests, 0, {}
-    if tests is None or len(learner.groups) < 2 or learner.method.classify != "linear":
+    verdict = checkup(learner)
+    if verdict is None:
         return None
-    for index, names in enumerate(learner.groups):
-        start, end = end, end + len(names)
-        rows = (tests.y >= start) & (tests.y < end)
-        x = learner.view(tests.x[rows].to(learner.device), None)
-        groups[f"task {index + 1}"] = [(x, tests.y[rows])]
-        if int(rows.sum()) < FEWEST:
-            return None
-    verdict = diagnose(learner.net, groups).verdict
     return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"
 
 
@@ -234,7 +224,7 @@ def _print(
     terminal.show(header, rows, title=title)
     if verdict is not None:
         print(f"\n{verdict}")
-    kept = "" if learner.memory is None else f", with {len(learner.memory)} images to rehearse"
+    kept = "" if learner.memory is None else f", with a memory of {len(learner.memory)} images"
     print(f"\nwritten to {shown(into)}{'' if without_memory else kept}")
 
 

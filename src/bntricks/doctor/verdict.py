@@ -104,8 +104,8 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     else:
         direction = f"φ does not lean with respect to the newest group ({newest})"
     return (
-        f"{direction}: its share is {share:.2f} in the median of {len(told)} layers where it can "
-        f"be told, where {even:.2f} is balanced."
+        f"{direction}: its share is {share:.2f} in the median of {len(told)} "
+        f"layer{'s' * (len(told) != 1)} where it can be told, where {even:.2f} is balanced."
     )
 
 
