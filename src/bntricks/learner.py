@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.heads import class_means, nearness
 from bntricks.memory import Memory
+from bntricks.model.heads import class_means, nearness
 from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.recipe import Lesson, Method
@@ -26,9 +26,9 @@ from bntricks.snapshot import previous, restore, snapshot
 from bntricks.step import Cost, State, View, step
 
 if TYPE_CHECKING:
-    from bntricks.about import About
+    from bntricks.model.about import About
+    from bntricks.model.teaching import Learned
     from bntricks.streams import Images
-    from bntricks.teaching import Learned
 
 
 def plain(x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -93,35 +93,37 @@ class Learner:
     @classmethod
     def adopt(cls, net: nn.Module, *, classes: Sequence[str], **wishes: Any) -> Learner:
         """A learner that goes on with a copy of a trained network, whose outputs are `classes`:
-        see `bntricks.adoption.adopt`.
+        see `bntricks.model.adoption.adopt`.
 
         >>> learner = Learner.adopt(net, classes=["cat", "dog"], memory="photos/old", view=view)
         >>> learner.learn("photos/new", epochs=20)
         >>> learner.predict(["a.jpg"])
         """
-        from bntricks.adoption import adopt
+        from bntricks.model.adoption import adopt
 
         return adopt(net, classes=classes, **wishes)
 
     @classmethod
     def load(cls, path: Path | str, **how: Any) -> Learner:
-        """The learner in a file that `save` wrote: see `bntricks.modelfile.load`. An adopted
+        """The learner in a file that `save` wrote: see `bntricks.model.file.load`. An adopted
         network's code is not in it: `Learner.load(path, net=the_function_that_builds_it)`."""
-        from bntricks.modelfile import load
+        from bntricks.model.file import load
 
         return load(Path(path), **how)
 
     def save(self, path: Path | str, *, memory: bool = True) -> None:
         """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
         no images and predicts the same, but cannot learn on."""
-        from bntricks.modelfile import save
+        from bntricks.model.file import save
 
         save(self, Path(path), memory=memory)
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
-        """Learn new classes, and say what that did to the old ones: see `bntricks.teaching.learn`
-        for what images may be. Shows how far it is, unless given a `sink`."""
-        from bntricks.teaching import learn
+        """Learn new classes, and say what that did to the old ones.
+
+        `bntricks.model.teaching.learn` says what images may be. Shows how far it is, unless given a
+        `sink`."""
+        from bntricks.model.teaching import learn
 
         return learn(self, images, epochs=epochs, **how)
 
@@ -170,6 +172,20 @@ class Learner:
         if self.method.prepare is not None:
             self.method.prepare(self.state, self._whole(x, y, "begin"))
         self.net.train()
+
+    def mixed(
+        self, x: Tensor, y: Tensor, back: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What an epoch runs over: the task, with the memory mixed in where the recipe says so.
+
+        `back` changes what comes back from the memory.
+        """
+        memory = self.memory
+        if not self.method.mixes or not memory or memory.x is None:
+            return x, y
+        stored = memory.x[: len(memory)].cpu()
+        stored = back(stored) if back else stored
+        return torch.cat([x, stored]), torch.cat([y, memory.y[: len(memory)]])
 
     def observe(
         self, x: Tensor, y: Tensor, *, ids: Tensor | None = None, horizon: int | None = None
@@ -255,7 +271,7 @@ class Learner:
         """With class names, samples may also be arrays or paths of images, and are checked."""
         if self.about is None:
             return self.scores(x)
-        from bntricks.beginnings import checked_samples
+        from bntricks.model.beginnings import checked_samples
 
         return self.scores(checked_samples(self, x))
 

@@ -70,9 +70,9 @@ def refused(bnt):
 @pytest.fixture(scope="session")
 def taught(tmp_path_factory):
     """A model file that learned the first three colours."""
-    from bntricks.beginnings import fresh
-    from bntricks.material import gather
-    from bntricks.teaching import teach
+    from bntricks.model.beginnings import fresh
+    from bntricks.model.material import gather
+    from bntricks.model.teaching import teach
 
     material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
     learner = fresh(material, width=4, blocks=1, stages=2, memory=24)

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from bntricks import IncrementalClassifier, Learner, UserError, make
 from bntricks.batch import shuffled
-from bntricks.perceptron import perceptron
+from bntricks.estimator.perceptron import perceptron
 from bntricks.seeds import Generators, construction
 from colours import FIRST, SECOND, pictures
 

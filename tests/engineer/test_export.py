@@ -41,10 +41,10 @@ def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model,
 
 @pytest.mark.slow
 def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
-    from bntricks.beginnings import fresh
-    from bntricks.export import to_onnx
-    from bntricks.material import gather
-    from bntricks.teaching import teach
+    from bntricks.model.beginnings import fresh
+    from bntricks.model.export import to_onnx
+    from bntricks.model.material import gather
+    from bntricks.model.teaching import teach
 
     material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
     learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl")
@@ -57,7 +57,7 @@ def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
 
 @pytest.mark.slow
 def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
-    from bntricks.export import to_onnx
+    from bntricks.model.export import to_onnx
 
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
     learner = Learner.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
@@ -70,7 +70,7 @@ def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("off", [1e-3, np.nan])
 def test_a_file_that_disagrees_is_not_written(model, off):
-    from bntricks.export import check_agreement
+    from bntricks.model.export import check_agreement
 
     class Session:
         """A runtime that is a little off."""

@@ -103,7 +103,7 @@ def test_accuracies_are_those_of_the_test_images(model):
 
 
 def test_at_most_a_hundred_images_of_a_class_are_held_out():
-    from bntricks.material import gather
+    from bntricks.model.material import gather
 
     many = {"crimson": pictures("crimson", 700), "navy": pictures("navy", 10)}
     material = gather(many, size=8, held_out=0.2)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from bntricks import Learner, UserError, make
-from bntricks.labels import NONE
-from bntricks.lessons import follow, study
+from bntricks.estimator.labels import NONE
+from bntricks.estimator.lessons import follow, study
 from bntricks.recipe import Lesson
 from little import network
 

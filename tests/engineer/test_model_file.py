@@ -84,9 +84,9 @@ def test_without_its_memory_it_cannot_learn_on_and_says_so(refused, model, tmp_p
 
 
 def test_nearest_means_survive_without_exemplars(tmp_path):
-    from bntricks.beginnings import fresh
-    from bntricks.material import gather
-    from bntricks.teaching import teach
+    from bntricks.model.beginnings import fresh
+    from bntricks.model.material import gather
+    from bntricks.model.teaching import teach
 
     material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
     learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
@@ -145,6 +145,6 @@ def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bntricks.modelfile.write_atomically", full)
+    monkeypatch.setattr("bntricks.model.file.write_atomically", full)
     with pytest.raises(UserError, match="No space left on device"):
         Learner.load(model).save(tmp_path / "m")

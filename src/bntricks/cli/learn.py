@@ -19,7 +19,7 @@ from bntricks.errors import UserError
 
 if TYPE_CHECKING:
     from bntricks.learner import Learner
-    from bntricks.teaching import Learned, Score
+    from bntricks.model.teaching import Learned, Score
 
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
 SHOWN = 6
@@ -116,10 +116,10 @@ def learn(
     hyper
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
-    from bntricks.beginnings import IMAGE_SIZE, METHOD, fresh, protocol
     from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
-    from bntricks.material import gather
-    from bntricks.teaching import ready, reported, teach
+    from bntricks.model.beginnings import IMAGE_SIZE, METHOD, fresh, protocol
+    from bntricks.model.material import gather
+    from bntricks.model.teaching import ready, reported, teach
 
     _refuse_misspelt(hyper)
     prepare(device, threads)

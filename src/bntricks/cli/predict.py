@@ -52,9 +52,9 @@ def predict(
         Print the same as CSV.
     """
     from bntricks.cli.models import open_model, prepare
+    from bntricks.model.teaching import reported
     from bntricks.streams.photos import find_images, read_files
     from bntricks.streams.source import shown
-    from bntricks.teaching import reported
 
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
@@ -115,7 +115,7 @@ def export(
         and run.
     """
     from bntricks.cli.models import check_target, open_model
-    from bntricks.export import to_onnx
+    from bntricks.model.export import to_onnx
     from bntricks.streams.source import shown
 
     targets = [path for path in (onnx, safetensors) if path is not None]

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.about import Look, Taught
 from bntricks.batch import Batch
-from bntricks.beginnings import IMAGE_SIZE, check_samples, described, equip, protocol, today
 from bntricks.errors import UserError
 from bntricks.learner import Learner
-from bntricks.material import Material, check_name, gather
+from bntricks.model.about import Look, Taught
+from bntricks.model.beginnings import IMAGE_SIZE, check_samples, described, equip, protocol, today
+from bntricks.model.material import Material, check_name, gather
 from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.policies import GradientGreedy, Herding, Outputs, PerTask, Reservoir, stored

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 
 from bntricks import terminal
-from bntricks.about import About, Taught
 from bntricks.batch import batch_count
-from bntricks.beginnings import check_samples, today
 from bntricks.errors import UserError
-from bntricks.heads import grow
 from bntricks.learner import Learner, descent
-from bntricks.material import Material, gather
+from bntricks.model.about import About, Taught
+from bntricks.model.beginnings import check_samples, today
+from bntricks.model.heads import grow
+from bntricks.model.material import Material, gather
 from bntricks.nets import classifier
 from bntricks.place import Place, batches
 from bntricks.streams import Images, Report
@@ -152,7 +152,7 @@ def measure(learner: Learner, tests: Images | None) -> dict[int, float]:
 
 
 def _train(learner: Learner, train: Images, epochs: int, sink: Sink) -> None:
-    material = _mixed(learner, train)
+    material = Images(*learner.mixed(train.x, train.y))
     per_epoch = batch_count(len(material), learner.state.batch)
     watch = Watch(sink, total=epochs * per_epoch)
     learner.state.report = watch.report
@@ -166,15 +166,6 @@ def _train(learner: Learner, train: Images, epochs: int, sink: Sink) -> None:
         if place.batch == per_epoch:
             watch.tell("epoch")
     watch.check()
-
-
-def _mixed(learner: Learner, train: Images) -> Images:
-    """What an epoch runs over: the task, with the memory mixed in where the recipe says so."""
-    memory = learner.memory
-    if not learner.method.mixes or not memory or memory.x is None:
-        return train
-    stored = Images(memory.x[: memory.filled].cpu(), memory.y[: memory.filled])
-    return _joined(train, stored)
 
 
 def _joined(first: Images | None, second: Images) -> Images:

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from bntricks.batch import batch_count, shuffled
 from bntricks.errors import UserError
-from bntricks.heads import grow
 from bntricks.learner import Learner, descent
 from bntricks.memory import Memory
+from bntricks.model.heads import grow
 from bntricks.recipe import Lesson
 
 
@@ -32,7 +32,7 @@ def study(learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, ep
     state.lesson, state.epochs = before, epochs
     learner.begin(classes, x, y)
     state.lesson = replace(state.lesson, size=before.size + len(y))
-    _train(learner, *_mixed(learner, x, y), epochs)
+    _train(learner, *learner.mixed(x, y), epochs)
     policy = learner.method.memory
     if learner.memory is not None and policy is not None and policy.fills == "task end":
         x, y = _given_back(learner.memory, classes, x, y)
@@ -76,15 +76,6 @@ def _train(learner: Learner, x: Tensor, y: Tensor, epochs: int) -> None:
         raise UserError(
             f"the loss was not finite at a learning rate of {lr:g}: lower it, and begin again"
         )
-
-
-def _mixed(learner: Learner, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """What an epoch runs over: the samples, with the memory mixed in where the recipe says so."""
-    memory = learner.memory
-    if not learner.method.mixes or not memory or memory.x is None:
-        return x, y
-    stored = slice(memory.filled)
-    return torch.cat([x, memory.x[stored].cpu()]), torch.cat([y, memory.y[stored]])
 
 
 def _given_back(

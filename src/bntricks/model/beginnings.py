@@ -13,12 +13,12 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from bntricks.about import About, Look
 from bntricks.config import explain
 from bntricks.errors import UserError
 from bntricks.learner import Learner, plain
-from bntricks.material import Material, samples
 from bntricks.methods import find, make
+from bntricks.model.about import About, Look
+from bntricks.model.material import Material, samples
 from bntricks.nets import ResNet
 from bntricks.policies import PerTask
 from bntricks.seeds import Generators, construction

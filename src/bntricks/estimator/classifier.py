@@ -14,19 +14,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from bntricks.about import Look
-from bntricks.beginnings import check_samples, described, equip, protocol
 from bntricks.errors import UserError
-from bntricks.labels import NONE, Labels
+from bntricks.estimator.labels import NONE, Labels
+from bntricks.estimator.lessons import study
+from bntricks.estimator.perceptron import perceptron
+from bntricks.estimator.tensors import Array, labelled, samples
 from bntricks.learner import Learner
-from bntricks.lessons import study
+from bntricks.model.about import Look
+from bntricks.model.beginnings import check_samples, described, equip, protocol
 from bntricks.nets import ResNet
-from bntricks.perceptron import perceptron
 from bntricks.preparing import check_device
 from bntricks.seeds import Generators, construction
 from bntricks.streams import Images, Task
 from bntricks.streams.tasks import first_task_moments
-from bntricks.tensors import Array, labelled, samples
 
 VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
 
