@@ -1,22 +1,19 @@
 """Sweeps on a real cluster of two Ray nodes, one of which is killed on the way."""
 
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from sameness import STUDY, results, tables, until
 from test_command_line import bnt, refused
 
 pytestmark = pytest.mark.slow
 
 RAY = Path(sys.executable).with_name("ray")
-STUDY = ["study", "pilot", "--scale", "smoke", "--stream", "seq-digits", "--seeds", "2", "--json"]
-SAME = ("digest", "accuracy", "task_il_accuracy", "steps")
 SWEEP = """
 import sys
 from pathlib import Path
@@ -35,18 +32,6 @@ assert all(isinstance(result, dict) for result in results), results
 """
 
 
-def results(folder):
-    found = [json.loads(path.read_text()) for path in folder.glob("*/record.json")]
-    return {(r["method"], r["seed"]): {key: r[key] for key in SAME} for r in found}
-
-
-def tables(out):
-    found = json.loads(out)["tables"]
-    for row in found[0]["rows"]:
-        del row["Images/s"]  # of the machine, not of the run
-    return found
-
-
 def node(*flags):
     """A node in a session of its own, so that all of it can be killed at once."""
     return subprocess.Popen(
@@ -61,13 +46,6 @@ def node(*flags):
 def kill(process):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def until(true, what, seconds=200):
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 class Cluster:

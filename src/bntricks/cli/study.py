@@ -99,7 +99,11 @@ def study(
 
     chosen = load_study(name)
     if not chosen.streams:
-        _draw(chosen, methods, out)
+        idle = {"--seeds": seeds, "--streams": streams, "--data": data, "--ray": ray}
+        if any(idle.values()):
+            given = ", ".join(flag for flag, value in idle.items() if value)
+            terminal.complain(f"{name} draws recipes and trains nothing: {given} changes nothing")
+        _draw(chosen, methods, out, json)
         return
     configs = plan(
         chosen,
@@ -150,12 +154,15 @@ def _hours(seconds: float) -> str:
     return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
-def _draw(chosen: Study, methods: tuple[str, ...], out: Path) -> None:
+def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
     """A study without runs: pictures of recipes."""
     from bntricks.report.frameworks import ablation_columns, write_frameworks
-    from bntricks.report.tables import to_rich
+    from bntricks.report.tables import to_json, to_rich
 
     page, table = write_frameworks(chosen, methods, out)
+    if json:
+        print_json({"page": str(page), "tables": [to_json(table)]})
+        return
     terminal.out.print(to_rich(ablation_columns(table)))
     print(f"figures in {out / 'figures'}/, a page to look at: {page}")
 
