@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from statistics import mean, stdev
 
 from bntricks.paper import Study, load_study
 from bntricks.record import Record
@@ -16,7 +17,7 @@ from bntricks.report.charts import Figure, curves, per_task
 from bntricks.report.figures import svg, verdict_figure
 from bntricks.report.records import load_records
 from bntricks.report.results import results_table, verdict_table
-from bntricks.report.tables import to_markdown
+from bntricks.report.tables import Cell, Table, number, to_markdown
 from bntricks.report.verdicts import verdicts
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -24,6 +25,9 @@ STREAM = "seq-cifar10"
 WANTED = {"pilot": 6, "ablation": 6, "main": 4}
 """Seeds of each study; the iCaRL half of the ablation has as many as the main study."""
 FEW = ("icarl",)
+EPOCHS = 40
+"""Of the lite scale; runs of other lengths show how effects move with it."""
+COMPARED = ("er", "er-cur+buf", "er-bnt")
 
 HEAD = """# Results
 
@@ -39,13 +43,25 @@ This page is written from the records in `docs/results/` by `python benchmarks/w
 `bnt study` reuses them, so what is missing can be added run by run.
 """
 
+LENGTHS = """## How effects move with training length
+
+The same protocol, with fewer and more epochs a task. The paper trains 15,650 steps a task.
+
+    for epochs in 10 20 80; do for seed in 0 1; do for method in {methods}; do
+        bnt run --method $method --stream seq-cifar10 --seed $seed --epochs $epochs \\
+            --image-size 16 --width 16 --blocks 1 --memory 200 --data DIR --out docs/results
+    done; done; done
+""".format(methods=" ".join(COMPARED))
+
 
 def main() -> None:
     records = load_records([DOCS / "results"])
     data = records[0]["data"]["images"]
     text = [HEAD.format(data=f"{data['train']:,}", tests=f"{data['test']:,}")]
+    usual = [record for record in records if record["config"]["epochs"] == EPOCHS]
     for name in WANTED:
-        text += section(load_study(name), records)
+        text += section(load_study(name), usual)
+    text += lengths(records)
     (DOCS / "results.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
 
 
@@ -63,6 +79,42 @@ def section(study: Study, records: list[Record]) -> list[str]:
         if figure is not None:
             lines += [picture(study, figure), ""]
     return lines
+
+
+def lengths(records: list[Record]) -> list[str]:
+    """The same runs, trained for a shorter and a longer time."""
+    rows = []
+    for epochs in sorted({record["config"]["epochs"] for record in records}):
+        found = {(r["method"], r["seed"]): r for r in records if r["config"]["epochs"] == epochs}
+        seeds = [
+            seed
+            for seed in sorted({seed for _, seed in found})
+            if all((method, seed) in found for method in COMPARED)
+        ]
+        if not seeds:
+            continue
+        runs = {method: [found[method, seed] for seed in seeds] for method in COMPARED}
+        cells = [
+            spread([run[metric] for run in some])
+            for metric in ("acc", "bwt")
+            for some in runs.values()
+        ]
+        steps = runs["er"][0]["steps"] // len(runs["er"][0]["accuracy"])
+        rows.append((number(epochs, 0), number(steps, 0), *cells, number(len(seeds), 0)))
+    if not rows:
+        return []
+    columns = [f"{metric} of {method}" for metric in ("ACC", "BWT") for method in COMPARED]
+    table = Table(
+        "Training length",
+        ("Epochs", "Steps a task", *columns, "Seeds"),
+        tuple(rows),
+        ("Mean ± standard deviation over the seeds that all three methods have.",),
+    )
+    return [LENGTHS, to_markdown(table), ""]
+
+
+def spread(values: list[float]) -> Cell:
+    return number(mean(values), 1, sd=stdev(values) if len(values) > 1 else None)
 
 
 def missing(study: Study, records: list[Record]) -> list[str]:
