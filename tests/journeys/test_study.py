@@ -18,6 +18,8 @@ def test_a_smoke_study_runs_and_judges_every_claim(tmp_path):
     assert len(list(tmp_path.glob("runs/*/record.json"))) == 8
     for name in ("report.html", "results.tex", "verdicts.csv"):
         assert (tmp_path / "runs" / name).stat().st_size > 0
+    page = (tmp_path / "runs" / "report.html").read_text()
+    assert "bnt study pilot --scale smoke --streams seq-digits" in page  # makes it again
     reported = bnt("report", "runs", "--out", "elsewhere", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert list((tmp_path / "elsewhere" / "figures").glob("*.svg"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -125,10 +126,26 @@ def study(
             results = sweep_on_ray(configs, order, request, sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
-        command = f"bnt study {name} --scale {scale}"
+        command = _command(name, scale, seeds, methods, streams, all)
         page = write_report(records, out, chosen, scale, command=command)
         _show(records, chosen, scale, page, json)
     raise_failures(results)
+
+
+def _command(
+    name: str,
+    scale: str,
+    seeds: int | None,
+    methods: Sequence[str],
+    streams: Sequence[str],
+    all: bool,
+) -> str:
+    """What was asked for, but for what is of this machine."""
+    words = ["bnt", "study", name, "--scale", scale]
+    words += ["--seeds", str(seeds)] if seeds else []
+    words += ["--methods", *methods] if methods else []
+    words += ["--streams", *streams] if streams else []
+    return shlex.join(words + ["--all"] * all)
 
 
 def _here(
