@@ -21,7 +21,7 @@ from bntricks.cluster import Request, sweep_on_ray
 from bntricks.config import Config
 from bntricks.sweep import Order, sweep
 
-little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=80)
+little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=50)
 configs = [Config(method=name, seed=1, **little) for name in ("er-bnt", "icarl-bnt")]
 order = Order(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
 if len(sys.argv) > 2:

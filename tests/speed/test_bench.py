@@ -131,7 +131,7 @@ def test_a_wrong_wish_is_a_clear_line(flags):
 @pytest.mark.slow
 def test_scaling_compares_workers_and_tells_a_workers_memory():
     before = os.environ["BNT_CACHE"]
-    study = Study(rounds=1, runs=2, epochs=1, width=2, images=(40, 80), side=8)
+    study = Study(rounds=1, runs=1, epochs=1, width=2, images=(40, 80), side=8)
     rows = measure_scaling(study, silent)["rows"]
     assert [each["unit"] for each in rows] == [
         "× one worker", "× one worker of two threads", "MB at peak", "MB at peak"
