@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import torch
 
+from bntricks.allocation import keep_memory
 from bntricks.batch import batch_count
 from bntricks.checkpoint import Checkpoints, pack
 from bntricks.compiling import compile_passes
@@ -59,6 +60,7 @@ def train(
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
     torch.set_num_threads(config.threads)
+    keep_memory()
     learner = build(config, stream, Generators.of(config.seed))
     learner.state.ranks = ranks
     if config.synchronised:

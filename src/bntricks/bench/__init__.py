@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from bntricks.allocation import keep_memory
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
 from bntricks.bench.rounds import Report
@@ -38,6 +39,7 @@ def bench(
     """The table of ratios, for `bnt bench`: these parts of it, or all."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
+    keep_memory()  # as a run does; it serves both sides
     try:
         rows = [row for part in parts or PARTS for row in PARTS[part](setting, report)]
     finally:

@@ -33,12 +33,14 @@ def prepare(device: str, threads: int) -> None:
     """Compute there, or say before any work that it cannot be."""
     import torch
 
+    from bntricks.allocation import keep_memory
     from bntricks.preparing import check_device
 
     if re.fullmatch(r"cpu|mps|cuda(:\d+)?", device) is None:
         raise UserError(f"--device {device}: give cpu, cuda, cuda:N or mps")
     check_device(device)
     torch.set_num_threads(threads)
+    keep_memory()
 
 
 def check_target(path: Path) -> None:
