@@ -336,7 +336,7 @@ def test_a_bench_measures_every_part_against_its_bound(tmp_path):
     done = bnt("bench", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
-    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up"]
+    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"]
     assert list(dict.fromkeys(row["part"] for row in rows)) == parts
     for row in rows:
         assert row["low"] <= row["ratio"] <= row["high"]

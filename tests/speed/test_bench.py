@@ -60,7 +60,7 @@ def test_a_bound_is_met_by_the_interval_and_the_median_together(ratios, met):
 def test_every_bound_has_a_row_of_its_own():
     found = bench(TINY)
     assert {each["part"] for each in found["rows"]} == {
-        "step", "epoch", "evaluation", "herding", "checkpoint", "start-up"
+        "step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"
     }  # fmt: skip
     bounds = {(each["part"], each["name"]): each["bound"] for each in found["rows"]}
     assert bounds["epoch", "er-bnt"] == bounds["epoch", "er"] == 1.03

@@ -12,6 +12,7 @@ import torch
 from bntricks.allocation import keep_memory
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
+from bntricks.bench.keeping import keeping
 from bntricks.bench.rounds import Report
 from bntricks.bench.saving import checkpoint
 from bntricks.bench.setting import Setting
@@ -27,6 +28,7 @@ PARTS = {
     "herding": herding,
     "checkpoint": checkpoint,
     "start-up": start_up,
+    "memory-kept": keeping,
 }
 
 

@@ -11,7 +11,7 @@ from bntricks import terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 
-Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up"]
+Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up", "memory-kept"]
 
 
 @app.command
