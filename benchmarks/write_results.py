@@ -45,8 +45,8 @@ This page is written from the records in `docs/results/` by `python benchmarks/w
 
 LENGTHS = f"""## How effects move with training length
 
-The same protocol, with fewer and more epochs a task. The paper trains 15,650 steps a task. Of each length
-wanted are {", ".join(COMPARED)}, with seeds 0 and 1 at least:
+The same protocol, with fewer and more epochs a task. The paper trains 15,650 steps a task. Of each
+length wanted are {", ".join(COMPARED)}, with seeds 0 and 1 at least:
 
     bnt run --method er --epochs 10 --seed 0 --stream seq-cifar10 --image-size 16 \\
         --width 16 --blocks 1 --memory 200 --data DIR --out docs/results
