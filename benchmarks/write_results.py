@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from statistics import mean, stdev
 
 from bntricks.paper import Study, load_study
 from bntricks.record import Record
@@ -17,7 +16,8 @@ from bntricks.report.charts import Figure, curves, per_task
 from bntricks.report.figures import svg, verdict_figure
 from bntricks.report.records import load_records
 from bntricks.report.results import results_table, verdict_table
-from bntricks.report.tables import Cell, Table, number, to_markdown
+from bntricks.report.statistics import mean, sd
+from bntricks.report.tables import Table, number, to_markdown
 from bntricks.report.verdicts import verdicts
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -94,9 +94,9 @@ def lengths(records: list[Record]) -> list[str]:
             continue
         runs = {method: [found[method, seed] for seed in seeds] for method in COMPARED}
         cells = [
-            spread([run[metric] for run in some])
+            number(mean(values), 1, sd=sd(values))
             for metric in ("acc", "bwt")
-            for some in runs.values()
+            for values in ([run[metric] for run in some] for some in runs.values())
         ]
         steps = runs["er"][0]["steps"] // len(runs["er"][0]["accuracy"])
         rows.append((number(epochs, 0), number(steps, 0), *cells, number(len(seeds), 0)))
@@ -110,10 +110,6 @@ def lengths(records: list[Record]) -> list[str]:
         ("Mean ± standard deviation over the seeds that all three methods have.",),
     )
     return [LENGTHS, to_markdown(table), ""]
-
-
-def spread(values: list[float]) -> Cell:
-    return number(mean(values), 1, sd=stdev(values) if len(values) > 1 else None)
 
 
 def missing(study: Study, records: list[Record]) -> list[str]:
