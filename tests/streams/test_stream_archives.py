@@ -11,8 +11,6 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.streams import archive, cifar, open_stream
 
-EVIL = ("../evil.bin", "/tmp/bntricks-evil.bin", "cifar-10-batches-bin/../../evil.bin")
-
 
 def add(tar, name, content):
     member = tarfile.TarInfo(name)
@@ -50,7 +48,8 @@ def pack(path, files, **extra):
 
 
 def test_members_with_paths_outside_are_never_written(tmp_path, files, cache):
-    path = pack(tmp_path / "cifar-10-binary.tar.gz", files, **dict.fromkeys(EVIL, b"evil"))
+    evil = ("../evil.bin", str(tmp_path / "evil.bin"), "cifar-10-batches-bin/../../evil.bin")
+    path = pack(tmp_path / "cifar-10-binary.tar.gz", files, **dict.fromkeys(evil, b"evil"))
     before = everything(tmp_path, cache)
     assert open_stream("seq-cifar10", data=path).counts == (70, 10)
     assert everything(tmp_path, cache) == before
