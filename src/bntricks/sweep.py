@@ -62,10 +62,10 @@ def sweep(
     count = min(workers or available_cores(), len(configs))
     spawn = multiprocessing.get_context("spawn")
     manager = SyncManager(ctx=spawn)
-    manager.start(initializer=_follow_parent)
+    manager.start(initializer=follow_parent)
     with (
         manager,
-        ProcessPoolExecutor(count, mp_context=spawn, initializer=_follow_parent) as pool,
+        ProcessPoolExecutor(count, mp_context=spawn, initializer=follow_parent) as pool,
     ):
         events: queue.Queue[dict[str, Any]] = manager.Queue()
         futures = [
@@ -111,7 +111,7 @@ def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) ->
         return
 
 
-def _follow_parent() -> None:
+def follow_parent() -> None:
     """Ctrl-C reaches the whole group, and the parent alone answers it. A parent that is killed
     takes its workers with it: left alone, they would hold the locks of their runs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -120,7 +120,15 @@ def test_the_command_measures_the_parts_it_is_asked_for():
     assert "of 120 s of training" in shown.stdout
 
 
-@pytest.mark.parametrize("flags", [("--parts", "soup"), ("--methods", "soup"), ("--rounds", "2")])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--parts", "soup"),
+        ("--methods", "soup"),
+        ("--rounds", "2"),
+        ("--scaling", "--width", "8"),
+    ],
+)
 def test_a_wrong_wish_is_a_clear_line(flags):
     done = bnt(*flags)
     assert done.returncode == 2

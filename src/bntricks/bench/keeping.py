@@ -16,6 +16,7 @@ from bntricks.allocation import keep_memory
 from bntricks.bench.raw import raw_steps
 from bntricks.bench.rounds import Report, Row, interleaved, row
 from bntricks.bench.setting import BATCH, Setting
+from bntricks.sweep import follow_parent
 
 
 def keeping(setting: Setting, report: Report) -> list[Row]:
@@ -60,6 +61,7 @@ def _process(width: int, setting: Setting, *, keep: bool) -> Iterator[Connection
 
 def _serve(ours: Connection, width: int, setting: Setting, keep: bool) -> None:
     """CPU seconds of a round, as often as asked."""
+    follow_parent()
     torch.set_num_threads(1)
     if keep:
         keep_memory()

@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 from bntricks import terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
+from bntricks.errors import UserError
 
 Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up", "memory-kept"]
 
@@ -19,7 +20,7 @@ def bench(
     *,
     parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
     methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    width: Annotated[int, Parameter(validator=Number(gte=1))] = 64,
+    width: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     rounds: Annotated[int | None, Parameter(validator=Number(gte=3))] = None,
     scaling: Switch = False,
     json: Json = False,
@@ -37,7 +38,7 @@ def bench(
     methods
         Whose steps are measured [default: all].
     width
-        Width of the network; the bounds are meant for 64.
+        Width of the network [default: 64, for which the bounds are meant].
     rounds
         How often everything is measured, interleaved [default: 15; with --scaling 3].
     scaling
@@ -46,6 +47,8 @@ def bench(
     json
         Print the table as one JSON object.
     """
+    if scaling and (parts or methods or width is not None):
+        raise UserError("--scaling is a study of its own: leave out --parts, --methods and --width")
     with terminal.progress() as sink:
 
         def report(what: str, done: int, total: int) -> None:
@@ -60,7 +63,7 @@ def bench(
             from bntricks.bench import Setting
             from bntricks.bench import bench as measure
 
-            setting = Setting(width=width, rounds=rounds or 15, methods=methods)
+            setting = Setting(width=width or 64, rounds=rounds or 15, methods=methods)
             found = measure(setting, parts=parts, report=report)
     if json:
         print_json(found)
