@@ -77,8 +77,8 @@ class Config(BaseModel):
     precision: Literal["float32", "bf16"] = "float32"
     """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
     compile: Annotated[bool, Parameter(negative=())] = False
-    """Let torch.compile make the network's passes: other last bits, minutes of compiling, and
-    faster on a GPU only."""
+    """Let torch.compile make the network's passes: other last bits, and a minute or more of
+    compiling. Meant for GPUs."""
     ranks: Annotated[Count, Parameter(parse=False)] = 1
     """Processes this run is split over: as many as torchrun starts."""
     synchronised: Annotated[bool, Parameter(negative=())] = False

@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
+from bntricks.heads import class_means, nearness
 from bntricks.memory import Memory
-from bntricks.model.heads import class_means, nearness
 from bntricks.nets import classifier
 from bntricks.norm import mode
 from bntricks.recipe import Lesson, Method

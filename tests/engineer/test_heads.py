@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from bntricks.batch import Batch
+from bntricks.heads import grow
 from bntricks.losses import fdr, kd
 from bntricks.memory import Memory
-from bntricks.model.heads import grow
 from bntricks.recipe import Lesson
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from bntricks.batch import batch_count, shuffled
 from bntricks.errors import UserError
+from bntricks.heads import grow
 from bntricks.learner import Learner, descent
 from bntricks.memory import Memory
-from bntricks.model.heads import grow
 from bntricks.recipe import Lesson
 
 

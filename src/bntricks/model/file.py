@@ -18,11 +18,11 @@ from torch import Tensor, nn
 
 from bntricks.errors import UserError
 from bntricks.files import write_atomically
+from bntricks.heads import class_means, grow
 from bntricks.learner import Learner
 from bntricks.methods import make
 from bntricks.model.about import FORMAT, About
 from bntricks.model.beginnings import equip
-from bntricks.model.heads import class_means, grow
 from bntricks.nets import ResNet, classifier
 from bntricks.recipe import Lesson
 from bntricks.seeds import Generators

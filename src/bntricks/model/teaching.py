@@ -14,10 +14,10 @@ import torch
 from bntricks import terminal
 from bntricks.batch import batch_count
 from bntricks.errors import UserError
+from bntricks.heads import grow
 from bntricks.learner import Learner, descent
 from bntricks.model.about import About, Taught
 from bntricks.model.beginnings import check_samples, today
-from bntricks.model.heads import grow
 from bntricks.model.material import Material, gather
 from bntricks.nets import classifier
 from bntricks.place import Place, batches
