@@ -214,17 +214,17 @@ class Learner:
             policy.update(self.state, self._whole(x, y, "end"))
         self.state.recorded = None
 
-    def scores(self, x: Tensor, *, batch: int = 256) -> Tensor:
+    def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
         """A score for every class, [N, C], on the host. Moves no state."""
         if self.state.stale:
             raise RuntimeError(
                 "the running statistics lack tracking passes that were left out: predict no "
                 "earlier than `horizon` promised, or observe without a horizon"
             )
-        score = self._nearness if self.method.classify == "nearest class mean" else self._logits
         with mode(self.net, training=False), torch.inference_mode():
+            reader = self.state.reader(len(x))
             inputs = (self.state.view(p.to(self.device), None) for p in torch.split(x, batch))
-            return torch.cat([score(part).float().cpu() for part in inputs])
+            return torch.cat([self._scores(reader, part).float().cpu() for part in inputs])
 
     def predict(self, x: Any) -> Any:
         """The class of each sample: a list of names, or [N] outputs if it was made without names.
@@ -259,13 +259,13 @@ class Learner:
         self.means = None
         restore(self.state, self.generators, found)
 
-    def _logits(self, x: Tensor) -> Tensor:
-        with self.state.arithmetic(x):
-            return self.net(x)  # type: ignore[no-any-return]
-
-    def _nearness(self, x: Tensor) -> Tensor:
-        classes, means = self.class_means()
-        return nearness(self.state.embed(x), classes, means, classifier(self.net).out_features)
+    def _scores(self, reader: State, x: Tensor) -> Tensor:
+        """Of a network's inputs, in the mode the caller has set."""
+        if self.method.classify == "nearest class mean":
+            classes, means = self.class_means()
+            return nearness(reader.embed(x), classes, means, classifier(self.net).out_features)
+        with reader.arithmetic(x):
+            return reader.net(x)  # type: ignore[no-any-return]
 
     def _named_scores(self, x: Any) -> Tensor:
         """With class names, samples may also be arrays or paths of images, and are checked."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from bntricks.bfloat16 import check_bf16
 from bntricks.config import REVISION, Config
 from bntricks.errors import UserError
 from bntricks.methods import find, make
@@ -30,6 +31,8 @@ def prepare(
     config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
     method = make(config.method, **config.hyper)
     check_device(config.device)
+    if config.precision == "bf16":
+        check_bf16(config.device)
     check_ranks(config, method)
     stream = open_stream(
         config.stream,

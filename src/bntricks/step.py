@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import BalanceRule, Batch, balance, copies
+from bntricks.folding import folded
 from bntricks.memory import Memory
 from bntricks.nets import features
 from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
@@ -99,16 +100,25 @@ class State:
         with self.arithmetic(x):
             return self.net(x).float()  # type: ignore[no-any-return]
 
-    @torch.no_grad()
-    def features(self, x: Tensor, *, batch: int = 256) -> Tensor:
-        """f(x) of raw samples, in evaluation mode."""
-        with mode(self.net, training=False):
-            return torch.cat([self.embed(self.view(part, None)) for part in torch.split(x, batch)])
-
     def embed(self, x: Tensor) -> Tensor:
         """f(x) of inputs, in the mode the caller has set."""
         with self.arithmetic(x):
             return features(self.net, x).float()
+
+    @torch.no_grad()
+    def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
+        """f(x) of raw samples, in evaluation mode."""
+        with mode(self.net, training=False):
+            reader = self.reader(len(x))
+            parts = (self.view(part, None) for part in torch.split(x, batch))
+            return torch.cat([reader.embed(part) for part in parts])
+
+    def reader(self, images: int) -> State:
+        """This state with the network that scores so many images fastest, for as long as θ and φ
+        stay as they are."""
+        if self.precision != "float32":
+            return self
+        return replace(self, net=folded(self.net, images))
 
     @property
     def stale(self) -> bool:
