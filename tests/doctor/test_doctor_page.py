@@ -46,6 +46,16 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+def test_a_chart_that_would_have_no_point_is_left_out(tmp_path):
+    net = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 6))
+    same = groups(batches=3)["old"]
+    found = diagnose(net, {"old": same, "new": [(x, y + 2) for x, y in same]})
+    assert all(layer.shares is None for layer in found.layers)
+    html = found.write_page(tmp_path / "p.html").read_text()
+    charts = [attrs["id"] for _, attrs in Elements(html).found if attrs.get("class") == "chart"]
+    assert charts == ["accuracy", "distance", "answers"]
+
+
 def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(found, tmp_path):
     html = found.write_page(tmp_path / "p.html", command=HOSTILE).read_text()
     elements = Elements(html).found

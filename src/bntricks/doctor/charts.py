@@ -25,7 +25,8 @@ def figures(found: Diagnosis) -> Iterator[Figure]:
     """Every chart of the page, in the order they are read."""
     yield accuracies(found)
     yield distances(found)
-    yield lean(found)
+    if any(layer.shares is not None for layer in found.layers):
+        yield lean(found)
     if found.as_is.answers is not None:
         yield answers(found)
 

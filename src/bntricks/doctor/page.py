@@ -26,7 +26,9 @@ def write_page(found: Diagnosis, path: Path, title: str, command: str | None) ->
         Section(
             "layers",
             "Layers",
-            drawn["distance"] + drawn["lean"] + table_html(layer_table(found), "layer-table"),
+            drawn["distance"]
+            + drawn.get("lean", "")
+            + table_html(layer_table(found), "layer-table"),
         ),
         *([Section("bias", "Answers", drawn["answers"])] if "answers" in drawn else []),
         Section("groups", "Groups", table_html(group_table(found), "group-table")),
