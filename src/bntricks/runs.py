@@ -26,6 +26,7 @@ from bntricks.describing import describe
 from bntricks.engine import Track, train
 from bntricks.errors import RunError, UserError
 from bntricks.files import held, remove_leftovers, write_atomically
+from bntricks.methods import same_recipe
 from bntricks.preparing import made_with, prepare
 from bntricks.ranks import Ranks, joined
 from bntricks.record import Record
@@ -56,7 +57,10 @@ def run(
     folder = Path(out) / config.identity(stream.fingerprint)
     with _writing_to(folder):
         looked = probe is None or probes.looked(probe, folder, stream)
-        if not force and looked and (found := records.load(folder)) is not None:
+        if not force and looked and (found := finished(config, stream, out)) is not None:
+            if not (folder / records.NAME).exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                records.save(found, folder)
             return {**found, "path": str(folder), "already_there": True}
         kept = Checkpoints(
             folder,
@@ -71,6 +75,21 @@ def run(
             else:
                 record = work.lead(ranks, data, force, tensorboard, sink)
     return {**record, "path": str(folder), "already_there": False}
+
+
+def finished(config: Config, stream: Stream, out: Path | str) -> Record | None:
+    """The record of this run, if it is there. What was trained under another name of the same
+    recipe is the same run, to the bit; its record says so."""
+    names = [config.method, *same_recipe(config.method, config.hyper)]
+    for name in names:
+        asked = config.model_copy(update={"method": name})
+        found = records.load(Path(out) / asked.identity(stream.fingerprint))
+        if found is not None and name == config.method:
+            return found
+        if found is not None:
+            whole = config.model_dump(mode="json")
+            return {"trained_as": name, **found, "method": config.method, "config": whole}
+    return None
 
 
 def resume(folder: Path | str, *, data: Path | str | None = None, **how: Any) -> Record:

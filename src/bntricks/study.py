@@ -61,16 +61,16 @@ def seconds_left(
 ) -> float:
     """About how long the runs that are not there yet take on one core, from measured steps."""
     from bntricks import probes
-    from bntricks import record as records
     from bntricks.batch import batch_count
     from bntricks.preparing import prepare
+    from bntricks.runs import finished
 
     total, measured = 0.0, dict[str, float]()
     for asked in configs:
         stream, config = prepare(asked, data)
         folder = Path(out) / config.identity(stream.fingerprint)
         looked = probe is None or probes.looked(probe, folder, stream)
-        if looked and records.load(folder) is not None:
+        if looked and finished(config, stream, out) is not None:
             continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, wraps
 from types import MappingProxyType
@@ -108,3 +109,14 @@ def make(name: str, **hyper: Any) -> Method:
         first = error.errors()[0]
         reason = first["msg"][0].lower() + first["msg"][1:]
         raise UserError(f"--{first['loc'][0]} {first['input']}: {reason}") from None
+
+
+def same_recipe(name: str, hyper: Mapping[str, float]) -> list[str]:
+    """Other methods that are this one under another name."""
+    recipe, found = make(name, **hyper), []
+    for entry in entries().values():
+        if entry.name != name and entry.hyper().keys() == hyper.keys():
+            with suppress(ValidationError):  # it allows less
+                if entry.factory(**hyper) == recipe:
+                    found.append(entry.name)
+    return found
