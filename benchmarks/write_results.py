@@ -67,7 +67,7 @@ def main() -> None:
 def section(study: Study, records: list[Record]) -> list[str]:
     own = [r for r in records if r["method"] in study.methods and r["stream"] == STREAM]
     lines = [f"## {study.title}", "", f"{', '.join(study.artefacts)} of the paper."]
-    lines += [*missing(study, own), ""]
+    lines += [*missing(study, own), *namesakes(own), ""]
     if not own:
         return lines
     rows = [row for row in verdicts(study, "lite", own) if row.ours is not None]
@@ -131,6 +131,20 @@ def missing(study: Study, records: list[Record]) -> list[str]:
         for count in sorted({seeds[method] for method in left}, reverse=True)
     ]
     return ["", f"Not yet run: {listed}.", "", *commands]
+
+
+def namesakes(records: list[Record]) -> list[str]:
+    """What was trained under another name of the same recipe."""
+    pairs = sorted({(r["method"], r["trained_as"]) for r in records if "trained_as" in r})
+    lines = []
+    for method, trained in pairs:
+        some = [r["seed"] for r in records if r["method"] == method and "trained_as" in r]
+        seeds = ", ".join(map(str, sorted(some)))
+        lines += [
+            "",
+            f"{method} is the recipe of {trained}; its seeds {seeds} are that one's runs.",
+        ]
+    return lines
 
 
 def picture(study: Study, figure: Figure) -> str:
