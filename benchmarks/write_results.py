@@ -8,6 +8,8 @@ What is not there yet is listed with the command that runs it.
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from bntricks.paper import Study, load_study
@@ -18,7 +20,7 @@ from bntricks.report.records import load_records
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import Table, number, to_markdown
-from bntricks.report.verdicts import verdicts
+from bntricks.report.verdicts import Row, verdicts
 
 DOCS = Path(__file__).parents[1] / "docs"
 STREAM = "seq-cifar10"
@@ -73,11 +75,19 @@ def section(study: Study, records: list[Record]) -> list[str]:
     rows = [row for row in verdicts(study, "lite", own) if row.ours is not None]
     lines += [to_markdown(results_table(own, study, "lite")), ""]
     if rows:
-        lines += [to_markdown(verdict_table(rows, own)), ""]
+        lines += [tally(rows), "", to_markdown(verdict_table(rows, own)), ""]
     for figure in (curves(own), per_task(own), verdict_figure(rows, own)):
         if figure is not None:
             lines += [picture(study, figure), ""]
     return lines
+
+
+def tally(rows: Sequence[Row]) -> str:
+    """How many claims hold, in a sentence."""
+    counts = Counter(row.verdict for row in rows)
+    words = {"holds": "hold", "does not hold": "do not hold", "undecided": "are undecided"}
+    some = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
+    return f"Of {len(rows)} claims with runs on both sides, {', '.join(some)}."
 
 
 def lengths(records: list[Record]) -> list[str]:
