@@ -31,7 +31,7 @@ class Study:
 
     rounds: int = 3
     runs: int = 4
-    epochs: int = 10
+    epochs: int = 5
     width: int = 16
     images: tuple[int, int] = (2_000, 10_000)
     """Data sets of two sizes, for the memory."""
