@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 
 import torch
 
@@ -21,6 +22,7 @@ with torch.autocast("cpu", torch.bfloat16):
 """
 
 
+@cache
 def check_bf16(device: str) -> None:
     """Fail before any work if bfloat16 would end this process."""
     if torch.device(device).type != "cpu":

@@ -65,6 +65,8 @@ def test_help_of_run_teaches_every_flag(tmp_path):
     done = bnt("run", "--help", cwd=tmp_path)
     for flag in ("--method", "--memory", "--image-size", "--track", "--force", "--json"):
         assert flag in done.stdout
+    assert "[default: 0.03]" in done.stdout
+    assert "default: False" not in done.stdout
 
 
 def test_methods_and_streams_are_listed_for_people_and_programs(tmp_path):

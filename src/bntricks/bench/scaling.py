@@ -27,13 +27,13 @@ Sink = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A small study, repeated; its runs are long against the start of a process."""
+    """A small study, repeated. A run takes some ten seconds, several times the start of a worker."""
 
     rounds: int = 3
     runs: int = 4
     epochs: int = 5
     width: int = 16
-    images: tuple[int, int] = (2_000, 10_000)
+    images: tuple[int, int] = (1_000, 5_000)
     """Data sets of two sizes, for the memory."""
     side: int = 64
 
