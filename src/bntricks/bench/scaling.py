@@ -27,7 +27,7 @@ Sink = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A small study, repeated. A run takes some ten seconds, several times the start of a worker."""
+    """A small study, repeated. A run takes several times as long as the start of a worker."""
 
     rounds: int = 3
     runs: int = 4
