@@ -109,14 +109,14 @@ def bnt(*flags):
 
 
 def test_the_command_measures_the_parts_it_is_asked_for():
-    sized = ["--width", "1", "--rounds", "3"]
+    sized = ["--width", "1", "--rounds", "6"]
     done = bnt("--parts", "evaluation", "checkpoint", *sized, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [each["part"] for each in found["rows"]] == ["evaluation", "checkpoint"]
-    assert (found["width"], found["rounds"]) == (1, 3)
+    assert (found["width"], found["rounds"]) == (1, 6)
     shown = bnt("--parts", "checkpoint", *sized)
-    assert "medians of 3 rounds" in shown.stdout
+    assert "medians of 6 rounds" in shown.stdout
     assert "of 120 s of training" in shown.stdout
 
 
@@ -125,7 +125,7 @@ def test_the_command_measures_the_parts_it_is_asked_for():
     [
         ("--parts", "soup"),
         ("--methods", "soup"),
-        ("--rounds", "2"),
+        ("--rounds", "5"),
         ("--scaling", "--width", "8"),
     ],
 )
@@ -141,9 +141,12 @@ def test_scaling_compares_workers_and_tells_a_workers_memory():
     before = os.environ["BNT_CACHE"]
     study = Study(rounds=1, runs=1, epochs=1, width=2, images=(40, 80), side=8)
     rows = measure_scaling(study, silent)["rows"]
-    assert [each["unit"] for each in rows] == [
-        "× one worker", "× one worker of two threads", "MB at peak", "MB at peak"
-    ]  # fmt: skip
-    assert [each["bound"] for each in rows] == [0.55, 1.0, None, None]
-    assert all(each["ratio"] > 0 for each in rows)
+    assert [(each["unit"], each["bound"]) for each in rows] == [
+        ("× one worker", 0.55),
+        ("× one worker of two threads", 1.0),
+        ("MB at peak", None),
+        ("MB at peak", None),
+        *([("of the growth of the images", 0.1)] if sys.platform == "linux" else []),
+    ]
+    assert all(each["ratio"] > 0 for each in rows[:4])
     assert os.environ["BNT_CACHE"] == before

@@ -29,13 +29,13 @@ Sink = Callable[[dict[str, Any]], None]
 class Study:
     """A small study, repeated. A run takes several times as long as the start of a worker."""
 
-    rounds: int = 3
+    rounds: int = 15
     runs: int = 4
-    epochs: int = 5
+    epochs: int = 3
     width: int = 16
-    images: tuple[int, int] = (1_000, 5_000)
-    """Data sets of two sizes, for the memory."""
-    side: int = 64
+    images: tuple[int, int] = (4_000, 20_000)
+    """Data sets of two sizes, for the memory; of both, the test images of a task fill a batch."""
+    side: int = 32
 
 
 def bench(study: Study, report: Report) -> dict[str, Any]:
@@ -70,27 +70,29 @@ def timing(study: Study, scratch: Path, report: Report) -> list[Row]:
 def memory(study: Study, scratch: Path, report: Report) -> list[Row]:
     """The same short run on few and on many images: its peak, and how much of it is the worker's
     own, not pages of the decoded images that all workers share."""
-    rows = []
+    rows, sizes, owns = [], [], []
     for done, count in enumerate(study.images):
         report("measuring memory", done, len(study.images))
         data = scratch / f"{count} images"
         paint(data, count, study.side)
         open_stream("folder", data=data, image_size=study.side)  # decoded by this process
         config = Config(stream="folder", image_size=study.side, width=study.width, epochs=1)
-        own: list[float] = []
+        seen: list[float] = []
         peak = carry_out(
             [config],
             Order(data=data, out=scratch / "runs"),
             workers=1,
-            sink=lambda event, own=own: own.extend(anonymous_megabytes()),  # type: ignore[misc]
+            sink=lambda event, seen=seen: seen.extend(anonymous_megabytes()),  # type: ignore[misc]
         )
-        megabytes = count * 3 * study.side**2 / 1e6
-        note = f"its own: {max(own):.0f} MB" if own else ""
-        rows.append(
-            row(
-                "memory", f"a worker on {megabytes:.0f} MB of images", peak, "MB at peak", note=note
-            )
-        )
+        sizes.append(count * 3 * study.side**2 / 1e6)
+        owns += [max(seen)] if seen else []
+        name = f"a worker on {sizes[-1]:.0f} MB of images"
+        note = f"its own: {max(seen):.0f} MB" if seen else ""
+        rows.append(row("memory", name, peak, "MB at peak", note=note))
+    if len(owns) == len(sizes):
+        growth = np.diff(owns) / np.diff(sizes)
+        name, unit = "growth of a worker's own", "of the growth of the images"
+        rows.append(row("memory", name, growth, unit, bound=0.1))
     return rows
 
 

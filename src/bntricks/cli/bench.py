@@ -21,7 +21,7 @@ def bench(
     parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
     methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
     width: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    rounds: Annotated[int | None, Parameter(validator=Number(gte=3))] = None,
+    rounds: Annotated[int, Parameter(validator=Number(gte=6))] = 15,
     scaling: Switch = False,
     json: Json = False,
 ) -> None:
@@ -40,10 +40,10 @@ def bench(
     width
         Width of the network [default: 64, for which the bounds are meant].
     rounds
-        How often everything is measured, interleaved [default: 15; with --scaling 3].
+        How often everything is measured, interleaved; fewer than six make no 95% interval.
     scaling
         Instead, train a small study with one worker, two workers, and two threads, and measure a
-        worker's memory. Wants two idle cores.
+        worker's memory. Wants two idle cores and half an hour.
     json
         Print the table as one JSON object.
     """
@@ -58,12 +58,12 @@ def bench(
             from bntricks.bench.scaling import Study
             from bntricks.bench.scaling import bench as measure_scaling
 
-            found = measure_scaling(Study(rounds=rounds or 3), report)
+            found = measure_scaling(Study(rounds=rounds), report)
         else:
             from bntricks.bench import Setting
             from bntricks.bench import bench as measure
 
-            setting = Setting(width=width or 64, rounds=rounds or 15, methods=methods)
+            setting = Setting(width=width or 64, rounds=rounds, methods=methods)
             found = measure(setting, parts=parts, report=report)
     if json:
         print_json(found)
@@ -77,7 +77,7 @@ def _show(found: dict[str, Any]) -> None:
             row["part"],
             row["name"],
             f"{row['ratio']:.4g}" if row["ratio"] >= 10 else f"{row['ratio']:.3f}",
-            f"{row['low']:.3f}–{row['high']:.3f}",
+            "" if row["low"] == row["high"] else f"{row['low']:.3f}–{row['high']:.3f}",
             row["unit"],
             "" if row["bound"] is None else f"≤ {row['bound']:g}",
             {None: "", True: "met", False: "not met"}[row["met"]],
