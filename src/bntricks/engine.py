@@ -27,6 +27,7 @@ from bntricks.seeds import Generators, construction
 from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task
 from bntricks.streams.augment import View
+from bntricks.streams.tasks import in_one
 from bntricks.synchronised import synchronise
 from bntricks.watch import Sink, Watch
 
@@ -190,7 +191,7 @@ def together(stream: Stream) -> Task:
     return Task(
         tuple(c for task in stream for c in task.classes),
         train=Images(
-            torch.cat([task.train.x for task in stream]),
+            in_one([task.train.x for task in stream]),
             torch.cat([task.train.y for task in stream]),
         ),
         test=stream[-1].test,

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from bntricks.engine import together
 from bntricks.errors import UserError
 from bntricks.streams import open_stream
+from bntricks.streams.tasks import in_one
 
 
 @pytest.fixture
@@ -52,6 +54,25 @@ def test_a_task_is_a_view_of_the_mapped_file(data, cache):
     assert first.data_ptr() + first.nbytes == second.data_ptr()
     if sys.platform == "linux":
         assert str(entry(cache) / "train.u8") in Path("/proc/self/maps").read_text()
+
+
+def test_all_tasks_as_one_are_a_view_of_the_mapped_file_too(data):
+    stream = open_stream("seq-cifar10", data=data)
+    all_of_them = together(stream).train.x
+    assert all_of_them.data_ptr() == stream[0].train.x.data_ptr()
+    assert torch.equal(all_of_them, torch.cat([task.train.x for task in stream]))
+
+
+def test_pieces_that_do_not_follow_one_another_are_copied_in_their_order():
+    rows = torch.arange(24).view(8, 3)
+    for pieces in (
+        [rows[4:6], rows[0:2]],
+        [rows[0:2], rows[4:6]],
+        [rows[0:2], rows.clone()[2:4]],
+        [rows[:, :2], rows[:, 1:]],
+    ):
+        assert torch.equal(in_one(pieces), torch.cat(pieces))
+    assert in_one([rows[2:4], rows[4:7]]).data_ptr() == rows[2:].data_ptr()
 
 
 def test_writing_into_an_image_does_not_reach_the_cache(data):

@@ -80,7 +80,9 @@ def first_task_moments(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
     for channel in tasks[0].train.x.unbind(1):
-        share = torch.bincount(channel.flatten(), minlength=256).double() / channel.numel()
+        parts = torch.split(channel, 1024)  # counting copies what it counts
+        counts = torch.stack([torch.bincount(part.flatten(), minlength=256) for part in parts])
+        share = counts.sum(0).double() / channel.numel()
         centre = (share * values).sum()
         spread = (share * (values - centre) ** 2).sum().sqrt()
         mean.append(round(centre.item(), 6))
@@ -92,20 +94,24 @@ def _take(part: Part, classes: Sequence[int], labels: Sequence[int], at_most: in
     starts = [0, *accumulate(part.counts)]
     kept = [part.counts[k] if at_most is None else min(at_most, part.counts[k]) for k in classes]
     y = torch.tensor(labels).repeat_interleave(torch.tensor(kept))
-    return Images(_slices(part.x, [(starts[k], n) for k, n in zip(classes, kept, strict=True)]), y)
+    pieces = [part.x.narrow(0, starts[k], n) for k, n in zip(classes, kept, strict=True)]
+    return Images(in_one(pieces), y)
 
 
-def _slices(x: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """Rows of x from each start on, so many; a view when the pieces follow one another."""
-    joined: list[tuple[int, int]] = []
-    for start, count in pieces:
-        if joined and sum(joined[-1]) == start:
-            joined[-1] = (joined[-1][0], joined[-1][1] + count)
-        else:
-            joined.append((start, count))
-    if len(joined) == 1:
-        return x.narrow(0, *joined[0])
-    return torch.cat([x.narrow(0, *piece) for piece in joined])
+def in_one(pieces: Sequence[Tensor]) -> Tensor:
+    """Their rows, one after the other: a view where they lie so in memory, so that workers go on
+    sharing the decoded images; else a copy."""
+    first, rows = pieces[0], sum(map(len, pieces))
+    memory = first.untyped_storage().data_ptr()
+    ends = accumulate((piece.nbytes for piece in pieces), initial=first.data_ptr())
+    if all(
+        piece.untyped_storage().data_ptr() == memory
+        and piece.is_contiguous()
+        and piece.data_ptr() == end
+        for piece, end in zip(pieces, ends, strict=False)
+    ):
+        return first.as_strided((rows, *first.shape[1:]), first.stride())
+    return torch.cat(list(pieces))
 
 
 def _list(names: Sequence[str] | dict[str, int]) -> str:
