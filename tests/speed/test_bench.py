@@ -5,18 +5,20 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
-from bntricks.bench import Setting, bench
+from bntricks.bench import PARTS, Setting, bench
 from bntricks.bench.epochs import network_clock, one_task
 from bntricks.bench.raw import raw_evaluation, raw_steps
 from bntricks.bench.rounds import interleaved, interval, row
 from bntricks.bench.scaling import Study
 from bntricks.bench.scaling import bench as measure_scaling
 from bntricks.bench.steps import prepared
+from bntricks.cli.bench import bench as bench_command
 from bntricks.methods import make
 from bntricks.nets import ResNet
 
@@ -58,19 +60,19 @@ def test_a_bound_is_met_by_the_interval_and_the_median_together(ratios, met):
 
 
 def test_every_bound_has_a_row_of_its_own():
-    found = bench(TINY)
-    assert {each["part"] for each in found["rows"]} == {
+    rows = list(map(asdict, bench(TINY)))
+    assert {each["part"] for each in rows} == {
         "step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"
     }  # fmt: skip
-    bounds = {(each["part"], each["name"]): each["bound"] for each in found["rows"]}
+    bounds = {(each["part"], each["name"]): each["bound"] for each in rows}
     assert bounds["epoch", "er-bnt"] == bounds["epoch", "er"] == 1.03
     assert bounds["epoch", "er-bnt: all but the network, width 2"] == 0.02
     assert bounds["epoch", "er-bnt: all but the network, width 3"] == 0.15
     assert bounds["evaluation", "scores"] == 0.85
-    assert all(each["low"] <= each["ratio"] <= each["high"] for each in found["rows"])
-    shares = [each["ratio"] for each in found["rows"] if each["unit"] == "of the epoch"]
+    assert all(each["low"] <= each["ratio"] <= each["high"] for each in rows)
+    shares = [each["ratio"] for each in rows if each["unit"] == "of the epoch"]
     assert all(0 < share < 1 for share in shares)
-    json.dumps(found, allow_nan=False)
+    json.dumps(rows, allow_nan=False)
 
 
 def test_the_network_clock_hears_every_pass_and_leaves_no_trace():
@@ -120,6 +122,22 @@ def test_the_command_measures_the_parts_it_is_asked_for():
     assert "of 120 s of training" in shown.stdout
 
 
+def test_an_interrupt_shows_the_parts_measured_before_it(monkeypatch, capsys):
+    def interrupted(setting, report):
+        raise SystemExit(130)
+
+    monkeypatch.setitem(PARTS, "herding", interrupted)
+    for json_too in (False, True):
+        with pytest.raises(SystemExit):
+            bench_command(
+                parts=("checkpoint", "herding", "start-up"), width=1, rounds=6, json=json_too
+            )
+        shown = capsys.readouterr().out
+        assert "of 120 s of training" in shown
+        assert "python -c pass" not in shown
+    assert [each["part"] for each in json.loads(shown)["rows"]] == ["checkpoint"]
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -140,7 +158,7 @@ def test_a_wrong_wish_is_a_clear_line(flags):
 def test_scaling_compares_workers_and_tells_a_workers_memory():
     before = os.environ["BNT_CACHE"]
     study = Study(rounds=1, runs=1, epochs=1, width=2, images=(40, 80), side=8)
-    rows = measure_scaling(study, silent)["rows"]
+    rows = list(map(asdict, measure_scaling(study, silent)))
     assert [(each["unit"], each["bound"]) for each in rows] == [
         ("× one worker", 0.55),
         ("× one worker of two threads", 1.0),

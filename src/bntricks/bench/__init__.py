@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -13,7 +11,7 @@ from bntricks.allocation import keep_memory
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
 from bntricks.bench.keeping import keeping
-from bntricks.bench.rounds import Report
+from bntricks.bench.rounds import Report, Row
 from bntricks.bench.saving import checkpoint
 from bntricks.bench.setting import Setting
 from bntricks.bench.starting import start_up
@@ -37,13 +35,13 @@ def bench(
     *,
     parts: Sequence[str] = (),
     report: Report = lambda what, done, total: None,
-) -> dict[str, Any]:
-    """The table of ratios, for `bnt bench`: these parts of it, or all."""
+) -> Iterator[Row]:
+    """The rows of `bnt bench`, part by part as they are measured: these parts, or all."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     keep_memory()  # as a run does; it serves both sides
     try:
-        rows = [row for part in parts or PARTS for row in PARTS[part](setting, report)]
+        for part in parts or PARTS:
+            yield from PARTS[part](setting, report)
     finally:
         torch.set_num_threads(before)
-    return {**asdict(setting), "torch": torch.__version__, "rows": [asdict(row) for row in rows]}

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,11 +38,11 @@ class Study:
     side: int = 32
 
 
-def bench(study: Study, report: Report) -> dict[str, Any]:
-    """The table for `bnt bench --scaling`."""
+def bench(study: Study, report: Report) -> Iterator[Row]:
+    """The rows of `bnt bench --scaling`, as they are measured."""
     with TemporaryDirectory() as folder, cache_in(Path(folder)):
-        rows = [*timing(study, Path(folder), report), *memory(study, Path(folder), report)]
-    return {**asdict(study), "rows": [asdict(each) for each in rows]}
+        yield from timing(study, Path(folder), report)
+        yield from memory(study, Path(folder), report)
 
 
 def timing(study: Study, scratch: Path, report: Report) -> list[Row]:

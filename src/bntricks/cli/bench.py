@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -11,6 +14,9 @@ from bntricks import terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
+
+if TYPE_CHECKING:
+    from bntricks.watch import Sink
 
 Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up", "memory-kept"]
 
@@ -29,7 +35,7 @@ def bench(
 
     Each ratio is the median over rounds that measure both sides one after the other, in CPU time
     of one thread. At width 64 everything takes one to two hours and 5 GB of memory; `--parts` and
-    `--methods` choose.
+    `--methods` choose. Ctrl-C shows the parts measured so far.
 
     Parameters
     ----------
@@ -49,29 +55,35 @@ def bench(
     """
     if scaling and (parts or methods or width is not None):
         raise UserError("--scaling is a study of its own: leave out --parts, --methods and --width")
-    with terminal.progress() as sink:
+    if scaling:
+        from bntricks.bench.scaling import Study
+        from bntricks.bench.scaling import bench as measure_scaling
 
-        def report(what: str, done: int, total: int) -> None:
-            sink({"event": "data", "what": what, "done": done, "total": total})
-
-        if scaling:
-            from bntricks.bench.scaling import Study
-            from bntricks.bench.scaling import bench as measure_scaling
-
-            found = measure_scaling(Study(rounds=rounds), report)
-        else:
-            from bntricks.bench import Setting
-            from bntricks.bench import bench as measure
-
-            setting = Setting(width=width or 64, rounds=rounds, methods=methods)
-            found = measure(setting, parts=parts, report=report)
-    if json:
-        print_json(found)
+        sizes: Any = Study(rounds=rounds)
+        measured = partial(measure_scaling, sizes)
     else:
-        _show(found)
+        from bntricks.bench import Setting
+        from bntricks.bench import bench as measure
+
+        sizes = Setting(width=width or 64, rounds=rounds, methods=methods)
+        measured = partial(measure, sizes, parts=parts)
+    rows: list[dict[str, Any]] = []
+    try:
+        with terminal.progress() as sink:
+            for row in measured(report=partial(_tell, sink)):
+                rows.append(asdict(row))
+    finally:  # an interrupt keeps the parts that were measured
+        if rows and json:
+            print_json({**asdict(sizes), "torch": version("torch"), "rows": rows})
+        elif rows:
+            _show(rows, rounds)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _tell(sink: Sink, what: str, done: int, total: int) -> None:
+    sink({"event": "data", "what": what, "done": done, "total": total})
+
+
+def _show(found: list[dict[str, Any]], rounds: int) -> None:
     rows = [
         [
             row["part"],
@@ -83,7 +95,7 @@ def _show(found: dict[str, Any]) -> None:
             {None: "", True: "met", False: "not met"}[row["met"]],
             row["note"],
         ]
-        for row in found["rows"]
+        for row in found
     ]
     header = ["", "of", "median", "95% interval", "", "to reach", "", ""]
-    terminal.show(header, rows, title=f"medians of {found['rounds']} rounds")
+    terminal.show(header, rows, title=f"medians of {rounds} rounds")
