@@ -46,7 +46,7 @@ def cases():
             yield pytest.param(name, marks=marks)
 
 
-@pytest.mark.parametrize("name", cases())
+@pytest.mark.parametrize("name", list(cases()))
 def test_replay_beats_its_absence_and_joint_training_beats_all(name):
     assert accuracy("joint") > 95
     assert accuracy("joint") >= accuracy(name)
