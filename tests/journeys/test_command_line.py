@@ -334,7 +334,7 @@ def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path)
 
 @pytest.mark.slow
 def test_a_bench_measures_every_part_against_its_bound(tmp_path):
-    flags = ["--width", "2", "--rounds", "3", "--methods", "er", "gss", "--json"]
+    flags = ["--width", "2", "--rounds", "6", "--methods", "er", "gss", "--json"]
     done = bnt("bench", *flags, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
