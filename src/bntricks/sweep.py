@@ -16,12 +16,14 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from multiprocessing.managers import SyncManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bntricks.config import Config
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.record import Record
-from bntricks.watch import Sink
+
+if TYPE_CHECKING:
+    from bntricks.watch import Sink
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ Sink = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A small study, repeated. A run takes several times as long as the start of a worker."""
+    """A small study, repeated; long enough that the start of the workers, once, weighs little."""
 
     rounds: int = 15
     runs: int = 4
-    epochs: int = 3
+    epochs: int = 8
     width: int = 16
     images: tuple[int, int] = (4_000, 20_000)
     """Data sets of two sizes, for the memory; of both, the test images of a task fill a batch."""

@@ -49,7 +49,7 @@ def bench(
         How often everything is measured, interleaved; fewer than six make no 95% interval.
     scaling
         Instead, train a small study with one worker, two workers, and two threads, and measure a
-        worker's memory. Wants two idle cores and half an hour.
+        worker's memory. Wants two idle cores for most of an hour.
     json
         Print the table as one JSON object.
     """
