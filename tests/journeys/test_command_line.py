@@ -61,6 +61,11 @@ def test_help_needs_no_torch_and_names_every_command(tmp_path):
     subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True)
 
 
+def test_a_sweep_leaves_torch_to_its_workers():
+    probe = "import sys, bntricks.sweep; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", probe], check=True)
+
+
 def test_help_of_run_teaches_every_flag(tmp_path):
     done = bnt("run", "--help", cwd=tmp_path)
     for flag in ("--method", "--memory", "--image-size", "--track", "--force", "--json"):
