@@ -6,12 +6,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -21,8 +20,7 @@ from bntricks.config import Config
 from bntricks.errors import RunError
 from bntricks.streams import open_stream
 from bntricks.sweep import Order, sweep
-
-Sink = Callable[[dict[str, Any]], None]
+from bntricks.watch import Sink
 
 
 @dataclass(frozen=True, slots=True)
