@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,13 @@ def sweep_on_ray(
     configs: Sequence[Config], order: Order, request: Request, sink: Sink = lambda event: None
 ) -> list[Record | Failure]:
     """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
+    with redirect_stdout(sys.stderr):  # Ray tells of a lost node on stdout, even when not to log
+        return _sweep(configs, order, request, sink)
+
+
+def _sweep(
+    configs: Sequence[Config], order: Order, request: Request, sink: Sink
+) -> list[Record | Failure]:
     ray = _connected(request.address)
     try:
         # The mailbox stays where we are: no lost node takes it away.

@@ -83,11 +83,17 @@ def test_runs_of_a_lost_node_go_on_elsewhere_to_the_same_bits(tmp_path, cluster)
     cluster.grow()
     subprocess.run([sys.executable, "-c", SWEEP, "here"], cwd=tmp_path, check=True)
     process = subprocess.Popen(
-        [sys.executable, "-c", SWEEP, "there", cluster.address], cwd=tmp_path, text=True
+        [sys.executable, "-c", SWEEP, "there", cluster.address],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     until(lambda: len(list(tmp_path.glob("there/*/checkpoint.before"))) == 2, "no checkpoints")
     cluster.lose()
-    assert process.wait(timeout=300) == 0
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert not out  # where a program expects its JSON
     assert results(tmp_path / "there") == results(tmp_path / "here")
     assert len(results(tmp_path / "here")) == 2
     assert any('"resumed"' in log.read_text() for log in tmp_path.glob("there/*/log.jsonl"))
