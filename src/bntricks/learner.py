@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
+from bntricks.descent import Descent
 from bntricks.heads import class_means, nearness
 from bntricks.memory import Memory
 from bntricks.nets import classifier
@@ -36,9 +37,9 @@ def plain(x: Tensor, generator: Generator | None = None) -> Tensor:
     return x
 
 
-def descent(net: nn.Module, method: Method, lr: float) -> torch.optim.Optimizer:
-    """SGD's weight decay w adds w·θ to the gradient, which is that of (w/2)‖θ‖²."""
-    return torch.optim.SGD(net.parameters(), lr=lr, weight_decay=2 * method.decay)
+def descent(net: nn.Module, method: Method, lr: float) -> Descent:
+    """A decay w adds w·θ to the gradient, which is that of (w/2)‖θ‖²."""
+    return Descent(net.parameters(), lr, decay=2 * method.decay)
 
 
 class Learner:

@@ -86,7 +86,7 @@ def made_with(config: Config, stream: Stream) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    return {"bntricks": version("bntricks"), "torch": torch.__version__}
+    return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
 
 
 def check_ranks(config: Config, method: Method) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.optimize import nnls
 from torch import Tensor
 
 from bntricks.batch import Batch
@@ -104,6 +103,8 @@ def cone_weights(products: Array, against: Array, *, margin: float, ridge: float
     With v = γ + u the objective is ½ u'Qu + q'u, u ≥ 0, and with Q = A'A it is half of
     ‖Au + A⁻ᵀq‖² up to a constant. A comes from eigenvalues, which a singular system has too.
     """
+    from scipy.optimize import nnls  # a third of a second, which no other method should wait for
+
     q = (products + products.T) / 2 + ridge * np.eye(len(products))
     values, vectors = np.linalg.eigh(q)
     root = np.sqrt(np.maximum(values, np.finfo(float).eps * max(values.max(), 1.0)))

@@ -20,10 +20,8 @@ def previous(net: nn.Module) -> nn.Module:
 
 def snapshot(state: State, generators: Generators) -> dict[str, Any]:
     """Tensors and plain values, nested. The tensors are the learner's own, not copies."""
-    optimiser = state.optimiser.state_dict()
     return {
         "net": state.net.state_dict(),
-        "optimiser": {str(key): value for key, value in optimiser["state"].items()},
         "memory": None if state.memory is None else state.memory.state_dict(),
         "generators": generators.state_dict(),
         "lesson": asdict(state.lesson),
@@ -37,9 +35,6 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
 def restore(state: State, generators: Generators, found: dict[str, Any]) -> None:
     """Bring a state that was made alike to where another one was."""
     state.net.load_state_dict(found["net"])
-    optimiser = state.optimiser.state_dict()
-    optimiser["state"] = {int(key): value for key, value in found["optimiser"].items()}
-    state.optimiser.load_state_dict(optimiser)
     if state.memory is not None:
         state.memory.load_state_dict(found["memory"])
     generators.load_state_dict(found["generators"])

@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import BalanceRule, Batch, balance, copies
+from bntricks.descent import Descent
 from bntricks.folding import folded
 from bntricks.memory import Memory
 from bntricks.nets import features
@@ -59,7 +60,7 @@ class State:
     """What a step reads and changes."""
 
     net: nn.Module
-    optimiser: torch.optim.Optimizer
+    optimiser: Descent
     method: Method
     memory: Memory | None
     view: View

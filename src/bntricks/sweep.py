@@ -6,6 +6,7 @@ run that fails does not take the others with it.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import queue
@@ -115,8 +116,10 @@ def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) ->
 
 def follow_parent() -> None:
     """Ctrl-C reaches the whole group, and the parent alone answers it. A parent that is killed
-    takes its workers with it: left alone, they would hold the locks of their runs."""
+    takes its workers with it: left alone, they would hold the locks of their runs. One that is
+    done leaves at once: taking all of torch apart would keep its parent waiting for a second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -61,9 +61,17 @@ def test_help_needs_no_torch_and_names_every_command(tmp_path):
     subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True)
 
 
-def test_a_sweep_leaves_torch_to_its_workers():
-    probe = "import sys, bntricks.sweep; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", probe], check=True)
+def test_a_sweep_leaves_torch_to_its_workers(tmp_path):
+    probe = """
+import sys
+from bntricks.config import Config
+from bntricks.sweep import sweep
+
+little = dict(width=2, stages=2, blocks=1, images_per_class=20, epochs=1)
+[record] = sweep([Config(stream="seq-digits", **little)], workers=1)
+sys.exit("torch" in sys.modules or not isinstance(record, dict))
+"""
+    subprocess.run([sys.executable, "-c", probe], check=True, cwd=tmp_path)
 
 
 def test_help_of_run_teaches_every_flag(tmp_path):

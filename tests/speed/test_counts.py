@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bntricks.descent import Descent
 from bntricks.methods import entries, make
 from speed.lessons import batches, third_task
 
@@ -21,21 +22,21 @@ SCORING = {"gss": 2, "gss-bnt": 2}
 def counted(learner, monkeypatch, horizon):
     """What the network, autograd and the optimiser are asked for in one step."""
     found = Counter()
-    monkeypatch.setattr(torch.Tensor, "backward", telling(found, torch.Tensor.backward))
-    monkeypatch.setattr(torch.autograd, "grad", telling(found, torch.autograd.grad))
+    monkeypatch.setattr(torch.Tensor, "backward", telling(found, torch.Tensor.backward, backward=1))
+    monkeypatch.setattr(torch.autograd, "grad", telling(found, torch.autograd.grad, backward=1))
     learner.net.register_forward_hook(lambda *_: found.update(forward=1))
     if learner.state.teacher is not None:
         learner.state.teacher.register_forward_hook(lambda *_: found.update(teacher=1))
-    learner.state.optimiser.register_step_post_hook(lambda *_: found.update(step=1))
+    monkeypatch.setattr(Descent, "step", telling(found, Descent.step, step=1))
     x, y, ids = batches(3)[1]
     learner.observe(x, y, ids=ids, horizon=horizon)
     monkeypatch.undo()
     return found
 
 
-def telling(found, function):
+def telling(found, function, **what):
     def told(*args, **kwargs):
-        found.update(backward=1)
+        found.update(**what)
         return function(*args, **kwargs)
 
     return told

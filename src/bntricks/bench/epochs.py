@@ -26,6 +26,7 @@ from bntricks.bench.rounds import Report, Row, Seconds, Subject, row
 from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
 from bntricks.checkpoint import Checkpoints
 from bntricks.config import Config
+from bntricks.descent import Descent
 from bntricks.engine import train
 from bntricks.nets import ResNet
 from bntricks.streams import Images, Stream, Task
@@ -140,7 +141,7 @@ def network_clock() -> Iterator[Clock]:
         for owner, name in (
             (ResNet, "forward"),
             (torch.Tensor, "backward"),
-            (torch.optim.SGD, "step"),
+            (Descent, "step"),
         )
     ]
     try:

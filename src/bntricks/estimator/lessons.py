@@ -72,7 +72,7 @@ def _train(learner: Learner, x: Tensor, y: Tensor, epochs: int) -> None:
             total += learner.observe(x[ids], y[ids], ids=ids, horizon=left)
             left -= 1
     if not total.isfinite():
-        lr = learner.state.optimiser.param_groups[0]["lr"]
+        lr = learner.state.optimiser.lr
         raise UserError(
             f"the loss was not finite at a learning rate of {lr:g}: lower it, and begin again"
         )

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
+from bntricks.descent import Descent
 from bntricks.losses import ce_seen
 from bntricks.losses import lwf as distillation
 from bntricks.methods import NotNegative, method
@@ -48,7 +49,7 @@ def _warm_up(state: State, samples: Batch) -> None:
     new = torch.tensor(state.lesson.new)
     column = torch.zeros(linear.out_features, dtype=torch.int64)
     column[new] = torch.arange(len(new))
-    optimiser = torch.optim.SGD(linear.parameters(), lr=state.optimiser.param_groups[0]["lr"])
+    optimiser = Descent(linear.parameters(), state.optimiser.lr)
     generator = state.replay_augmentation  # nothing is replayed, so it is free
     for epoch in range(state.epochs):
         state.report("warming up the classifier", epoch, state.epochs)
