@@ -22,6 +22,8 @@ from bntricks.streams import open_stream
 from bntricks.sweep import Order, sweep
 from bntricks.watch import Sink
 
+SMALL = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Study:
@@ -31,7 +33,7 @@ class Study:
     runs: int = 4
     epochs: int = 8
     width: int = 16
-    images: tuple[int, int] = (4_000, 20_000)
+    images: tuple[int, int] = (4_000, 40_000)
     """Data sets of two sizes, for the memory; of both, the test images of a task fill a batch."""
     side: int = 32
 
@@ -66,15 +68,16 @@ def timing(study: Study, scratch: Path, report: Report) -> list[Row]:
 
 
 def memory(study: Study, scratch: Path, report: Report) -> list[Row]:
-    """The same short run on few and on many images: its peak, and how much of it is the worker's
-    own, not pages of the decoded images that all workers share."""
+    """As many steps on few images as on many, of a small network, so that what the images add is
+    seen: the peak, and how much of it is the worker's own, not pages that all workers share."""
     rows, sizes, owns = [], [], []
     for done, count in enumerate(study.images):
         report("measuring memory", done, len(study.images))
         data = scratch / f"{count} images"
         paint(data, count, study.side)
         open_stream("folder", data=data, image_size=study.side)  # decoded by this process
-        config = Config(stream="folder", image_size=study.side, width=study.width, epochs=1)
+        epochs = max(study.images) // count
+        config = Config(stream="folder", image_size=study.side, width=SMALL, epochs=epochs)
         seen: list[float] = []
         peak = carry_out(
             [config],
