@@ -81,6 +81,8 @@ def test_the_network_clock_hears_every_pass_and_leaves_no_trace():
     work = raw_steps(2, 8, passes=2, batch=4, steps=1)
     with network_clock() as clock:
         work()
+        watched = ResNet.forward, torch.Tensor.backward, Descent.step
+    assert all(now is not then for now, then in zip(watched, before, strict=True))
     assert clock.seconds > 0
     heard = clock.seconds
     work()

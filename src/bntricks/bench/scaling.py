@@ -22,7 +22,8 @@ from bntricks.streams import open_stream
 from bntricks.sweep import Order, sweep
 from bntricks.watch import Sink
 
-SMALL = 4
+NARROW = 4
+"""The width of the network that memory is measured with, so that what images add is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ def timing(study: Study, scratch: Path, report: Report) -> list[Row]:
 
 
 def memory(study: Study, scratch: Path, report: Report) -> list[Row]:
-    """As many steps on few images as on many, of a small network, so that what the images add is
-    seen: the peak, and how much of it is the worker's own, not pages that all workers share."""
+    """As many steps on few images as on many: the peak, and how much of it is the worker's own, not
+    pages of the decoded images that all workers share."""
     rows, sizes, owns = [], [], []
     for done, count in enumerate(study.images):
         report("measuring memory", done, len(study.images))
@@ -77,7 +78,7 @@ def memory(study: Study, scratch: Path, report: Report) -> list[Row]:
         paint(data, count, study.side)
         open_stream("folder", data=data, image_size=study.side)  # decoded by this process
         epochs = max(study.images) // count
-        config = Config(stream="folder", image_size=study.side, width=SMALL, epochs=epochs)
+        config = Config(stream="folder", image_size=study.side, width=NARROW, epochs=epochs)
         seen: list[float] = []
         peak = carry_out(
             [config],
