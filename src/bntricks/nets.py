@@ -32,6 +32,18 @@ def features(net: nn.Module, x: Tensor) -> Tensor:
     return seen[-1]
 
 
+class Shortcut(nn.Conv2d):
+    """The 1×1 convolution of a block's input. Every stride-th pixel is picked before it where there
+    are fewer than 8 channels: oneDNN's gradient of a strided one writes beyond its buffer there, on
+    CPUs without AVX-512 (torch 2.13)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.in_channels >= 8:
+            return super().forward(x)
+        rows, columns = self.stride
+        return F.conv2d(x[:, :, ::rows, ::columns], self.weight)
+
+
 class Block(nn.Module):
     """conv-BN-ReLU-conv-BN, plus the input (through a 1×1 convolution if shapes differ), ReLU."""
 
@@ -44,7 +56,7 @@ class Block(nn.Module):
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != width:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width)
+                Shortcut(inputs, width, 1, stride, bias=False), nn.BatchNorm2d(width)
             )
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,6 +1,8 @@
 """Scores come from folded convolutions where that is faster, and are the network's own."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -90,3 +92,20 @@ def test_what_cannot_be_folded_stays_as_it_is(net):
 def test_a_handful_of_images_is_not_worth_folding_for():
     net = network()
     assert folded(net, PAYS - 1) is net
+
+
+def test_networks_narrower_than_a_vector_train_without_harm():
+    """oneDNN wrote beyond its buffers here, which shows when the heap is next looked at."""
+    script = """
+import torch
+from bntricks import ResNet
+torch.set_num_threads(1)
+for width in (2, 3, 4, 6):
+    net = ResNet(2, width=width, blocks=1, stages=2).to(memory_format=torch.channels_last)
+    x = torch.rand(32, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    for _ in range(100):
+        net(x).sum().backward()
+        spare = [torch.rand(n) for n in range(1, 60, 3)]
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
