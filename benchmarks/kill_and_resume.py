@@ -20,11 +20,11 @@ from pathlib import Path
 
 import torch
 
-from bntricks import record
-from bntricks.config import Config
 from bntricks.methods import entries
-from bntricks.preparing import prepare
-from bntricks.runs import run
+from bntricks.runs import record
+from bntricks.runs.config import Config
+from bntricks.runs.folder import run
+from bntricks.runs.resolve import prepare
 
 LITTLE = {"width": 4, "stages": 2, "blocks": 1, "images_per_class": 40, "memory": 30, "epochs": 3}
 SAME = ("digest", "accuracy", "task_il_accuracy", "forwards", "tracking_skipped", "steps")

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bntricks.paper import Study, load_study
-from bntricks.record import Record
 from bntricks.report.charts import Figure, curves, per_task
 from bntricks.report.figures import svg, verdict_figure
 from bntricks.report.records import load_records
@@ -21,6 +20,7 @@ from bntricks.report.results import results_table, verdict_table
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import Table, number, to_markdown
 from bntricks.report.verdicts import Row, verdicts
+from bntricks.runs.record import Record
 
 DOCS = Path(__file__).parents[1] / "docs"
 STREAM = "seq-cifar10"

@@ -13,8 +13,8 @@ from bntricks.report import write_report
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import to_markdown
 from bntricks.report.verdicts import verdicts
-from bntricks.study import plan
-from bntricks.sweep import Failure, Order, sweep
+from bntricks.sweeps.local import Failure, Order, sweep
+from bntricks.sweeps.plan import plan
 
 
 def told(event):

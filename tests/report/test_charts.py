@@ -6,13 +6,13 @@ import itertools
 from xml.etree import ElementTree
 
 import pytest
-from test_records import HOSTILE, a_run
 
 from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report.charts import cost, curves, matrices, per_task, verdict_chart
 from bntricks.report.figures import save, spec, stream_figures, verdict_figure
 from bntricks.report.verdicts import verdicts
+from helpers.records import HOSTILE, a_run
 
 R = [[80.0, None], [40.0, 60.0]]
 S = [[90.0, None], [50.0, 80.0]]

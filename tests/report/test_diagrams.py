@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_records import HOSTILE
 
-from bntricks.learner import Learner
-from bntricks.losses import ce
 from bntricks.methods import entries, make
 from bntricks.paper import load_study
-from bntricks.policies import Reservoir
-from bntricks.recipe import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
+from bntricks.recipes.language import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
+from bntricks.recipes.losses import ce
+from bntricks.recipes.policies import Reservoir
 from bntricks.report.diagrams import dilemma, dilemma_panels, legend, panels, sheet, svg
 from bntricks.report.diagrams.drawing import Box, Line, Words, text_width, wrapped
 from bntricks.report.diagrams.panels import PHI, THETA
 from bntricks.report.diagrams.passes import passes
-from little import batches, network, whole
+from bntricks.training.learner import Learner
+from helpers.records import HOSTILE
+from helpers.tiny import batches, network, whole
 
 DOCS = Path(__file__).parents[2] / "docs"
 METHODS = {name: (entry.title, entry.factory()) for name, entry in entries().items()}

@@ -8,61 +8,29 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from PIL import Image
-from test_records import HOSTILE, a_run
 
-from bntricks import maps
-from bntricks import record as records
 from bntricks.errors import UserError
-from bntricks.maps import BiasedPhi, Map, Panel
 from bntricks.paper import load_study
 from bntricks.report import write_report
 from bntricks.report.figures import map_figures, save, spec
 from bntricks.report.records import load_records
 from bntricks.report.regions import GRID, SIDE, placed, regions
-
-NAMES = ("cat", HOSTILE, "owl", "=1+1")
-LABELS = (0, 0, 1, 1, 2, 2, 3, 3)
-R = [[90.0, None], [60.0, 80.0]]
-
-
-def a_picture(shade):
-    file = io.BytesIO()
-    Image.new("L", (8, 8), shade).save(file, "PNG")
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
-
-
-def a_panel(name, predicted=LABELS, turn=0.0):
-    corners = np.array([[0, 0], [9, 0], [0, 5], [9, 5]])[list(LABELS)]
-    spread = corners + np.array([[0.0, 0.0], [1.0, 1.0]] * 4)
-    x, y = (spread @ [[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]).T
-    return Panel(name=name, x=tuple(x.tolist()), y=tuple(y.tolist()), predicted=tuple(predicted))
-
-
-MEASURED = BiasedPhi.of((60.0, 80.0), (20.0, 90.0), 55.0, 75.0)
-
-
-def a_map(*panels, measured=None, **parts):
-    pictures = tuple(a_picture(20 * i) for i in range(8))
-    given = {"task": 2, "class_names": NAMES, "labels": LABELS, "images": pictures, **parts}
-    return Map(panels=panels, biased_phi=measured, **given)
-
-
-def of_statistics():
-    return a_map(a_panel("balanced"), a_panel("biased", (3,) * 8, 1.0), measured=MEASURED)
-
-
-def of_overlap(before=LABELS, after=LABELS):
-    return a_map(a_panel("before", before), a_panel("after", after, 2.0))
-
-
-def written(folder, found, method="er-bnt", seed=0, **parts):
-    """A run on disk with the maps beside it; the record as a report reads it."""
-    run = folder / f"{method}-{seed}"
-    run.mkdir(parents=True)
-    records.save(a_run(method, seed, r=R, **parts), run)
-    for probe, one in found.items():
-        maps.save(one, maps.path_in(run, probe))
-    return run
+from bntricks.runs import maps
+from bntricks.runs import record as records
+from bntricks.runs.maps import BiasedPhi
+from helpers.feature_maps import (
+    LABELS,
+    MEASURED,
+    NAMES,
+    R,
+    a_map,
+    a_panel,
+    a_picture,
+    of_overlap,
+    of_statistics,
+    written,
+)
+from helpers.records import HOSTILE, a_run
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from test_records import HOSTILE, a_run
 
 from bntricks.cli import app
-from bntricks.config import Config
 from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report import write_report
 from bntricks.report.commands import caveat, command
 from bntricks.report.page import Section, write_page
+from bntricks.runs.config import Config
+from helpers.records import HOSTILE, a_run
 
 
 class Elements(HTMLParser):

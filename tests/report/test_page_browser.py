@@ -4,14 +4,14 @@ import os
 import shutil
 
 import pytest
-from test_maps import of_statistics, written
-from test_records import HOSTILE, a_run
 
 from bntricks.paper import load_study
 from bntricks.report.figures import map_figures
 from bntricks.report.page import Section, figure_html, write_page
 from bntricks.report.records import load_records
 from bntricks.report.verdicts import verdicts
+from helpers.feature_maps import of_statistics, written
+from helpers.records import HOSTILE, a_run
 
 pytestmark = pytest.mark.slow
 

@@ -5,12 +5,12 @@ import io
 
 import pytest
 from rich.console import Console
-from test_records import HOSTILE, a_run
 
 from bntricks.paper import load_reported, load_study
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Cell, Table, to_csv, to_latex, to_markdown, to_rich
 from bntricks.report.verdicts import verdicts
+from helpers.records import HOSTILE, a_run
 
 
 def runs(method, finals, **knobs):

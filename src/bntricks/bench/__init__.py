@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from bntricks.allocation import keep_memory
+from bntricks.bench.allocator import keeping
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
-from bntricks.bench.keeping import keeping
 from bntricks.bench.rounds import Report, Row
 from bntricks.bench.saving import checkpoint
 from bntricks.bench.setting import Setting
 from bntricks.bench.starting import start_up
 from bntricks.bench.steps import steps
+from bntricks.training.allocator import keep_memory
 
 __all__ = ["PARTS", "Setting", "bench"]
 

@@ -24,12 +24,12 @@ import torch
 from bntricks.bench.raw import raw_steps
 from bntricks.bench.rounds import Report, Row, Seconds, Subject, row
 from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
-from bntricks.checkpoint import Checkpoints
-from bntricks.config import Config
-from bntricks.descent import Descent
-from bntricks.engine import train
-from bntricks.nets import ResNet
+from bntricks.networks.resnet import ResNet
+from bntricks.runs.checkpoint import Checkpoints
+from bntricks.runs.config import Config
+from bntricks.runs.train import train
 from bntricks.streams import Images, Stream, Task
+from bntricks.training.optimisers import Descent
 
 ENDLESS = 10**6
 """Epochs: φ is read when the task is over, so the read is never near and tracking is deferred."""

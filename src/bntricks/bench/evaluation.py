@@ -10,10 +10,10 @@ from bntricks.batch import Batch
 from bntricks.bench.raw import raw_evaluation
 from bntricks.bench.rounds import Report, Row, interleaved, row
 from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
-from bntricks.learner import Learner
 from bntricks.methods import make
-from bntricks.nets import ResNet
-from bntricks.policies import Herding
+from bntricks.networks.resnet import ResNet
+from bntricks.recipes.policies import Herding
+from bntricks.training.learner import Learner
 
 
 def evaluation(setting: Setting, report: Report) -> list[Row]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bntricks.bench.rounds import Subject
 from bntricks.bench.setting import CLASSES
-from bntricks.nets import ResNet
+from bntricks.networks.resnet import ResNet
 
 
 def raw_steps(width: int, side: int, *, passes: int, batch: int, steps: int = 1) -> Subject:

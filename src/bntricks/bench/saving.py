@@ -11,8 +11,8 @@ import numpy as np
 from bntricks.bench.rounds import Report, Row, interleaved, row
 from bntricks.bench.setting import Setting
 from bntricks.bench.steps import prepared
-from bntricks.checkpoint import NEWEST, Checkpoints
 from bntricks.methods import make
+from bntricks.runs.checkpoint import NEWEST, Checkpoints
 
 
 def checkpoint(setting: Setting, report: Report) -> list[Row]:

@@ -16,11 +16,11 @@ import numpy as np
 from PIL import Image
 
 from bntricks.bench.rounds import Report, Row, Seconds, Subject, interleaved, row
-from bntricks.config import Config
 from bntricks.errors import RunError
+from bntricks.runs.config import Config
 from bntricks.streams import open_stream
-from bntricks.sweep import Order, sweep
-from bntricks.watch import Sink
+from bntricks.sweeps.local import Order, sweep
+from bntricks.training.progress import Sink
 
 NARROW = 4
 """The width of the network that memory is measured with, so that what images add is seen."""

@@ -14,11 +14,11 @@ from bntricks.batch import Batch
 from bntricks.bench.raw import raw_steps
 from bntricks.bench.rounds import Report, Row, Subject, interleaved, row
 from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
-from bntricks.learner import Learner
 from bntricks.methods import entries, make
-from bntricks.nets import ResNet
-from bntricks.policies import GradientGreedy, stored
-from bntricks.recipe import Method
+from bntricks.networks.resnet import ResNet
+from bntricks.recipes.language import Method
+from bntricks.recipes.policies import GradientGreedy, stored
+from bntricks.training.learner import Learner
 
 PAST = 3
 FAR = 10**6

@@ -10,7 +10,6 @@ from cyclopts import CycloptsError
 from cyclopts import ValidationError as Rejected
 from pydantic import ValidationError
 
-from bntricks import terminal
 from bntricks.cli import (  # noqa: F401 (they register themselves)
     bench,
     demo,
@@ -21,9 +20,10 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     run,
     study,
 )
+from bntricks.cli import console as terminal
 from bntricks.cli.app import app
-from bntricks.config import explain
 from bntricks.errors import HeldError, RunError, UserError
+from bntricks.runs.config import explain
 
 
 def main() -> NoReturn:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
 if TYPE_CHECKING:
-    from bntricks.watch import Sink
+    from bntricks.training.progress import Sink
 
 Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up", "memory-kept"]
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json, raise_failures, spread
 
@@ -40,10 +40,10 @@ def demo(
     json
         Print the table as one JSON object.
     """
-    from bntricks.demo import plan, summary
-    from bntricks.live import board
+    from bntricks.cli.dashboard import board
+    from bntricks.cli.demo_plan import plan, summary
     from bntricks.report import write_report
-    from bntricks.sweep import Failure, Order, sweep
+    from bntricks.sweeps.local import Failure, Order, sweep
 
     configs = plan(seeds=seeds, quick=quick)
     with board(configs) as sink:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
-from bntricks.config import class_names
 from bntricks.errors import UserError
+from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
     from bntricks.doctor.patients import Patient
-    from bntricks.streams.progress import Report
+    from bntricks.streams.files.progress import Report
 
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
 if TYPE_CHECKING:
-    from bntricks.learner import Learner
-    from bntricks.model.teaching import Learned, Score
+    from bntricks.model.learn import Learned, Score
+    from bntricks.training.learner import Learner
 
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
 SHOWN = 6
@@ -117,9 +117,9 @@ def learn(
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
-    from bntricks.model.beginnings import IMAGE_SIZE, METHOD, fresh, protocol
-    from bntricks.model.material import gather
-    from bntricks.model.teaching import ready, reported, teach
+    from bntricks.model.create import IMAGE_SIZE, METHOD, fresh, protocol
+    from bntricks.model.learn import ready, reported, teach
+    from bntricks.model.samples import gather
 
     _refuse_misspelt(hyper)
     prepare(device, threads)
@@ -185,7 +185,7 @@ def _wishes(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_fixed(into: Path, asked: dict[str, Any]) -> None:
-    from bntricks.streams.source import shown
+    from bntricks.streams.files.source import shown
 
     if asked:
         names = chain(asked.pop("hyper", ()), asked)
@@ -208,7 +208,7 @@ def _examined(learner: Learner) -> str | None:
 def _print(
     found: Learned, learner: Learner, into: Path, verdict: str | None, without_memory: bool
 ) -> None:
-    from bntricks.streams.source import shown
+    from bntricks.streams.files.source import shown
 
     def cells(who: str, score: Score) -> list[object]:
         before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
@@ -229,7 +229,7 @@ def _print(
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    from bntricks.streams.source import shown
+    from bntricks.streams.files.source import shown
 
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(map(shown, names[:SHOWN])) + more

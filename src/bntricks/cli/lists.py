@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 

@@ -9,19 +9,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bntricks.cli.console import complain
 from bntricks.errors import HeldError, UserError
 from bntricks.files import held
-from bntricks.streams.source import reading, shown
-from bntricks.terminal import complain
+from bntricks.streams.files.source import reading, shown
 
 if TYPE_CHECKING:
-    from bntricks.learner import Learner
+    from bntricks.training.learner import Learner
 
 
 def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Learner:
     """The learner in a file. `net` names the function that builds an adopted network."""
     from bntricks.doctor.foreign import make_network
-    from bntricks.learner import Learner
+    from bntricks.training.learner import Learner
 
     if net is None:
         return Learner.load(path, device=device)
@@ -33,8 +33,8 @@ def prepare(device: str, threads: int) -> None:
     """Compute there, or say before any work that it cannot be."""
     import torch
 
-    from bntricks.allocation import keep_memory
-    from bntricks.preparing import check_device
+    from bntricks.runs.resolve import check_device
+    from bntricks.training.allocator import keep_memory
 
     if re.fullmatch(r"cpu|mps|cuda(:\d+)?", device) is None:
         raise UserError(f"--device {device}: give cpu, cuda, cuda:N or mps")

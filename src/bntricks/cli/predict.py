@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
@@ -52,9 +52,9 @@ def predict(
         Print the same as CSV.
     """
     from bntricks.cli.models import open_model, prepare
-    from bntricks.model.teaching import reported
-    from bntricks.streams.photos import find_images, read_files
-    from bntricks.streams.source import shown
+    from bntricks.model.learn import reported
+    from bntricks.streams.files.photos import find_images, read_files
+    from bntricks.streams.files.source import shown
 
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
@@ -116,7 +116,7 @@ def export(
     """
     from bntricks.cli.models import check_target, open_model
     from bntricks.model.export import to_onnx
-    from bntricks.streams.source import shown
+    from bntricks.streams.files.source import shown
 
     targets = [path for path in (onnx, safetensors) if path is not None]
     if not targets:

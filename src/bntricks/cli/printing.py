@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from bntricks.errors import RunError
 
 if TYPE_CHECKING:
-    from bntricks.record import Record
-    from bntricks.sweep import Failure
+    from bntricks.runs.record import Record
+    from bntricks.sweeps.local import Failure
 
 
 def print_json(value: Any) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
-from bntricks.config import Config
 from bntricks.errors import UserError
+from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
-    from bntricks.record import Record
+    from bntricks.runs.record import Record
 
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 
@@ -69,8 +69,8 @@ def run(
     hyper
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
-    from bntricks.ranks import launched
-    from bntricks.runs import run as train
+    from bntricks.runs.folder import run as train
+    from bntricks.training.distributed import launched
 
     _refuse_misspelt(hyper)
     rank, ranks = launched()
@@ -114,8 +114,8 @@ def resume(
     json
         Print the record as one JSON object on one line.
     """
-    from bntricks.ranks import launched
-    from bntricks.runs import resume as go_on
+    from bntricks.runs.folder import resume as go_on
+    from bntricks.training.distributed import launched
 
     rank, _ = launched()
     with terminal.progress() if rank == 0 else nullcontext(_unheard) as sink:

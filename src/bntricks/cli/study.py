@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks import terminal
+from bntricks.cli import console as terminal
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.config import Config
 from bntricks.paper import ScaleName, Study
+from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
-    from bntricks.record import Record
-    from bntricks.sweep import Failure, Order
-    from bntricks.watch import Sink
+    from bntricks.runs.record import Record
+    from bntricks.sweeps.local import Failure, Order
+    from bntricks.training.progress import Sink
 
 
 @app.command
@@ -91,12 +91,12 @@ def study(
     json
         Print results and verdicts as one JSON object.
     """
-    from bntricks.cluster import Request, sweep_on_ray
-    from bntricks.live import board
+    from bntricks.cli.dashboard import board
     from bntricks.paper import load_study
     from bntricks.report import write_report
-    from bntricks.study import plan, seconds_left
-    from bntricks.sweep import Failure, Order
+    from bntricks.sweeps.local import Failure, Order
+    from bntricks.sweeps.plan import plan, seconds_left
+    from bntricks.sweeps.ray import Request, sweep_on_ray
 
     chosen = load_study(name)
     if not chosen.streams:
@@ -156,7 +156,7 @@ def _here(
     seconds: float,
     sink: Sink,
 ) -> list[Record | Failure]:
-    from bntricks.sweep import available_cores, sweep
+    from bntricks.sweeps.local import available_cores, sweep
 
     if not configs:
         return []

@@ -11,7 +11,7 @@ from bntricks.doctor.examine import diagnose
 from bntricks.doctor.groups import FEWEST, Labelled
 
 if TYPE_CHECKING:
-    from bntricks.learner import Learner
+    from bntricks.training.learner import Learner
 
 Tasks = dict[str, list[Labelled]]
 

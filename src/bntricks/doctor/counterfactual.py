@@ -18,7 +18,7 @@ from bntricks.doctor.groups import Group, Groups, Labelled, batches_of, class_sh
 from bntricks.doctor.reading import Scores, placed
 from bntricks.errors import UserError
 from bntricks.norm import Statistics, mode, swapped
-from bntricks.streams.progress import Report
+from bntricks.streams.files.progress import Report
 
 Counts = NDArray[np.int64]
 Z = 1.959964

@@ -30,7 +30,7 @@ from bntricks.doctor.reading import Scores, outputs, placed, untouched
 from bntricks.doctor.verdict import judge, remarks
 from bntricks.errors import UserError
 from bntricks.norm import Moments, layers, moments, recalibrate
-from bntricks.streams.progress import Report, silent
+from bntricks.streams.files.progress import Report, silent
 
 
 def diagnose(

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bntricks.errors import UserError
 from bntricks.files import write_atomically
 from bntricks.norm import mode
-from bntricks.streams.source import reading, shown
+from bntricks.streams.files.source import reading, shown
 
 
 def make_network(where: str) -> nn.Module:

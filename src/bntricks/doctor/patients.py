@@ -15,10 +15,10 @@ from bntricks.doctor.groups import Groups, batches_of
 from bntricks.doctor.pictures import normalised, picture_groups
 from bntricks.doctor.reading import placed
 from bntricks.errors import UserError
-from bntricks.streams.folder import image_folder, images_by_class
+from bntricks.streams.sources.folder import image_folder, images_by_class
 
 if TYPE_CHECKING:
-    from bntricks.learner import Learner
+    from bntricks.training.learner import Learner
 
 Names = Sequence[Sequence[str]]
 

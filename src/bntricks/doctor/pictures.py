@@ -12,9 +12,9 @@ from torch import Generator, Tensor
 
 from bntricks.doctor.groups import Groups, Labelled
 from bntricks.errors import UserError
-from bntricks.streams.folder import decode, image_folder, images_by_class
-from bntricks.streams.image import in_blocks
-from bntricks.streams.source import Folder
+from bntricks.streams.files.image import in_blocks
+from bntricks.streams.files.source import Folder
+from bntricks.streams.sources.folder import decode, image_folder, images_by_class
 
 View = Callable[[Tensor], Tensor]
 """From uint8 images [N, 3, H, W] to a network's inputs."""

@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from bntricks.errors import UserError
 from bntricks.estimator.labels import NONE, Labels
 from bntricks.estimator.lessons import study
-from bntricks.estimator.perceptron import perceptron
 from bntricks.estimator.tensors import Array, labelled, samples
-from bntricks.learner import Learner
-from bntricks.model.about import Look
-from bntricks.model.beginnings import check_samples, described, equip, protocol
-from bntricks.nets import ResNet
-from bntricks.preparing import check_device
+from bntricks.model.create import check_samples, described, equip, protocol
+from bntricks.model.metadata import Look
+from bntricks.networks.mlp import perceptron
+from bntricks.networks.resnet import ResNet
+from bntricks.runs.resolve import check_device
 from bntricks.seeds import Generators, construction
 from bntricks.streams import Images, Task
 from bntricks.streams.tasks import first_task_moments
+from bntricks.training.learner import Learner
 
 VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
 

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from bntricks.batch import batch_count, shuffled
 from bntricks.errors import UserError
-from bntricks.heads import grow
-from bntricks.learner import Learner, descent
 from bntricks.memory import Memory
-from bntricks.recipe import Lesson
+from bntricks.networks.head import grow
+from bntricks.recipes.language import Lesson
+from bntricks.training.learner import Learner, descent
 
 
 def study(learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int) -> None:

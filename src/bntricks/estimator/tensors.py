@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.arrays import pixels
+from bntricks.streams.sources.arrays import pixels
 
 Array = NDArray[Any]
 

@@ -21,8 +21,8 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, validate_call
 
 from bntricks.errors import UserError
-from bntricks.recipe import Method
-from bntricks.tricks import bn_tricks
+from bntricks.recipes.language import Method
+from bntricks.recipes.rewrite import bn_tricks
 
 __all__ = ["Entry", "NotNegative", "entries", "make", "method"]
 

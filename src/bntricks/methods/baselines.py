@@ -1,8 +1,8 @@
 """The bounds: SGD from below, Joint from above."""
 
-from bntricks.losses import ce
 from bntricks.methods import method
-from bntricks.recipe import Bt, Method
+from bntricks.recipes.language import Bt, Method
+from bntricks.recipes.losses import ce
 
 
 @method("joint", title="Joint Training")

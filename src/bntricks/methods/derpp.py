@@ -1,9 +1,9 @@
 """Dark Experience Replay and DER++ (Buzzega et al. 2020), and DER++ with BN Tricks (Sec. 5.2)."""
 
-from bntricks.losses import ce, kd
 from bntricks.methods import NotNegative, method
-from bntricks.policies import Reservoir
-from bntricks.recipe import BM, BM2, Bb, Bt, Method
+from bntricks.recipes.language import BM, BM2, Bb, Bt, Method
+from bntricks.recipes.losses import ce, kd
+from bntricks.recipes.policies import Reservoir
 
 TINY = {"seq-tiny-imagenet": {"alpha": 0.1}, "seq-tiny-imagenet-20": {"alpha": 0.1}}
 

@@ -1,10 +1,10 @@
 """Experience Replay, its BN Tricks form, and the variants that take it apart (Secs. 3.1, 4, 5.1,
 6.2)."""
 
-from bntricks.losses import ce
 from bntricks.methods import method
-from bntricks.policies import Reservoir
-from bntricks.recipe import BM, Bb, Bp, Bt, Copies, Method, balanced
+from bntricks.recipes.language import BM, Bb, Bp, Bt, Copies, Method, balanced
+from bntricks.recipes.losses import ce
+from bntricks.recipes.policies import Reservoir
 
 
 @method("er", title="ER")

@@ -1,10 +1,10 @@
 """Function Distance Regularisation (Benjamin et al. 2019)."""
 
-from bntricks.losses import ce
-from bntricks.losses import fdr as distance
 from bntricks.methods import method
-from bntricks.policies import Outputs
-from bntricks.recipe import BM, Bt, Method
+from bntricks.recipes.language import BM, Bt, Method
+from bntricks.recipes.losses import ce
+from bntricks.recipes.losses import fdr as distance
+from bntricks.recipes.policies import Outputs
 
 
 @method("fdr", title="FDR", bnt=True)

@@ -1,11 +1,11 @@
 """GEM (Lopez-Paz & Ranzato 2017) and A-GEM (Chaudhry et al. 2019): the memory corrects the
 gradient and is never trained on, so there is nothing for BN Tricks to balance."""
 
-from bntricks.losses import ce
 from bntricks.methods import NotNegative, method
-from bntricks.policies import PerTask
-from bntricks.projection import Cone, HalfSpace
-from bntricks.recipe import Bt, Method
+from bntricks.recipes.language import Bt, Method
+from bntricks.recipes.losses import ce
+from bntricks.recipes.policies import PerTask
+from bntricks.recipes.projections import Cone, HalfSpace
 
 
 @method("gem", title="GEM")

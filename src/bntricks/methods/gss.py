@@ -1,9 +1,9 @@
 """Gradient-based Sample Selection, greedy (Aljundi et al. 2019): ER with a chosen memory."""
 
-from bntricks.losses import ce
 from bntricks.methods import method
-from bntricks.policies import GradientGreedy
-from bntricks.recipe import BM, Bt, Method
+from bntricks.recipes.language import BM, Bt, Method
+from bntricks.recipes.losses import ce
+from bntricks.recipes.policies import GradientGreedy
 
 
 @method("gss", title="GSS", bnt=True)

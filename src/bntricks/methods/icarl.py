@@ -1,9 +1,9 @@
 """iCaRL (Rebuffi et al. 2017), with BN Tricks (Algorithm 2), and taken apart (Sec. 6.2)."""
 
-from bntricks.losses import icarl as loss
 from bntricks.methods import NotNegative, method
-from bntricks.policies import Herding
-from bntricks.recipe import Bb, Bmix, Bp, Bt, Method, Source, Update, balanced, lam
+from bntricks.recipes.language import Bb, Bmix, Bp, Bt, Method, Source, Update, balanced, lam
+from bntricks.recipes.losses import icarl as loss
+from bntricks.recipes.policies import Herding
 
 
 def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:

@@ -7,15 +7,15 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
-from bntricks.descent import Descent
-from bntricks.losses import ce_seen
-from bntricks.losses import lwf as distillation
 from bntricks.methods import NotNegative, method
-from bntricks.nets import classifier
+from bntricks.networks.resnet import classifier
 from bntricks.norm import mode
-from bntricks.quirks import unaugmented
-from bntricks.recipe import Bt, Method
-from bntricks.step import State
+from bntricks.recipes.as_published import unaugmented
+from bntricks.recipes.language import Bt, Method
+from bntricks.recipes.losses import ce_seen
+from bntricks.recipes.losses import lwf as distillation
+from bntricks.training.optimisers import Descent
+from bntricks.training.step import State
 
 CIFAR_10 = {"seq-cifar10": {"alpha": 3.0}}
 

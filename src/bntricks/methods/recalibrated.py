@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import torch
 
-from bntricks.losses import ce
 from bntricks.methods import method
 from bntricks.norm import recalibrate
-from bntricks.policies import Reservoir, stored
-from bntricks.recipe import BM, Bt, Method
-from bntricks.step import State
+from bntricks.recipes.language import BM, Bt, Method
+from bntricks.recipes.losses import ce
+from bntricks.recipes.policies import Reservoir, stored
+from bntricks.training.step import State
 
 
 @method("er-recalibrate", title="ER + recalibration")

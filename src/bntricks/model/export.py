@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
 from bntricks.files import write_atomically
-from bntricks.learner import Learner
-from bntricks.nets import classifier
-from bntricks.streams.source import shown
+from bntricks.networks.resnet import classifier
+from bntricks.streams.files.source import shown
+from bntricks.training.learner import Learner
 
 CLOSE = 1e-4
 """How far a probability may be from the learner's own."""

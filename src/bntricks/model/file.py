@@ -18,17 +18,17 @@ from torch import Tensor, nn
 
 from bntricks.errors import UserError
 from bntricks.files import write_atomically
-from bntricks.heads import class_means, grow
-from bntricks.learner import Learner
 from bntricks.methods import make
-from bntricks.model.about import FORMAT, About
-from bntricks.model.beginnings import equip
-from bntricks.nets import ResNet, classifier
-from bntricks.recipe import Lesson
+from bntricks.model.create import equip
+from bntricks.model.metadata import FORMAT, About
+from bntricks.networks.head import class_means, grow
+from bntricks.networks.resnet import ResNet, classifier
+from bntricks.recipes.language import Lesson
 from bntricks.seeds import Generators
-from bntricks.snapshot import previous
 from bntricks.streams import Images
-from bntricks.streams.source import reading, shown
+from bntricks.streams.files.source import reading, shown
+from bntricks.training.learner import Learner
+from bntricks.training.snapshot import previous
 
 KEY = "bntricks"
 """Of the JSON in the metadata."""

@@ -20,8 +20,8 @@ from pydantic import (
     model_validator,
 )
 
-from bntricks.config import Config, explain, parse
 from bntricks.paper.claims import Claim, Side, Statement
+from bntricks.runs.config import Config, explain, parse
 
 ScaleName = Literal["paper", "lite", "smoke"]
 ProbeName = Literal["statistics", "overlap"]

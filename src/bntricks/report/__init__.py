@@ -11,7 +11,7 @@ from bntricks.errors import UserError
 
 if TYPE_CHECKING:
     from bntricks.paper import ScaleName, Study
-    from bntricks.record import Record
+    from bntricks.runs.record import Record
 
 __all__ = ["write_report"]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.record import Record
 from bntricks.report.groups import Group, one_stream, stream_title
 from bntricks.report.results import cut_down_label
 from bntricks.report.series import cost_rows, curve_rows, matrix_rows, task_rows, verdict_rows
 from bntricks.report.verdicts import Row
+from bntricks.runs.record import Record
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from bntricks.config import Config
-from bntricks.record import Record
 from bntricks.report.records import settings
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
 
 
 def command(record: Record) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from bntricks.record import Record
 from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
 from bntricks.report.groups import by_stream, group
 from bntricks.report.maps import feature_maps
 from bntricks.report.tables import csv_text
 from bntricks.report.verdicts import Row
+from bntricks.runs.record import Record
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 PIXELS_PER_INCH = 200

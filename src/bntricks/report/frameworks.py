@@ -13,7 +13,7 @@ import vl_convert
 from bntricks.errors import UserError
 from bntricks.methods import find
 from bntricks.paper import Study
-from bntricks.recipe import Method
+from bntricks.recipes.language import Method
 from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
 from bntricks.report.figures import PIXELS_PER_INCH
 from bntricks.report.markup import table_html

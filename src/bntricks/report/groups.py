@@ -14,9 +14,9 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
-from bntricks.record import Record
 from bntricks.report.records import settings, unique
 from bntricks.report.statistics import mean, sd
+from bntricks.runs.record import Record
 
 OF_THE_METHOD = {"hyper", "balance", "as_published"}
 OF_THE_MEMORY = {"memory", "memory_batch"}

@@ -10,9 +10,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from bntricks.maps import Map, Panel
 from bntricks.report.charts import SHAPES
 from bntricks.report.regions import SIDE, placed, regions
+from bntricks.runs.maps import Map, Panel
 
 COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"),

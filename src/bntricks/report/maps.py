@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from bntricks import maps
 from bntricks.errors import UserError
-from bntricks.maps import BiasedPhi, Map
-from bntricks.record import Record
 from bntricks.report.charts import Figure
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.map_chart import Shown, map_chart
 from bntricks.report.results import cut_down_label
+from bntricks.runs import maps
+from bntricks.runs.maps import BiasedPhi, Map
+from bntricks.runs.record import Record
 
 HOW = (
     "Fill and shape: label; edge: prediction; background: rough prediction regions, by the nearest "

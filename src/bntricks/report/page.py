@@ -15,7 +15,6 @@ from pathlib import Path
 import vl_convert
 
 from bntricks.paper import ScaleName, Study
-from bntricks.record import Record
 from bntricks.report.charts import Figure
 from bntricks.report.commands import caveat, command
 from bntricks.report.figures import VEGA_LITE, spec, stream_figures, verdict_figure
@@ -24,6 +23,7 @@ from bntricks.report.markup import data_script, details, plain_table, table_html
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Cell, Table, number
 from bntricks.report.verdicts import Row
+from bntricks.runs.record import Record
 
 TITLE = "BN Tricks: report"
 EXPORT = "window.vegaEmbed = vegaEmbed;"

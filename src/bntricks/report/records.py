@@ -10,10 +10,10 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, Field, ValidationError
 
-from bntricks.config import Config, explain
 from bntricks.errors import UserError
-from bntricks.maps import BiasedPhi
-from bntricks.record import NAME, Record, metrics
+from bntricks.runs.config import Config, explain
+from bntricks.runs.maps import BiasedPhi
+from bntricks.runs.record import NAME, Record, metrics
 
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

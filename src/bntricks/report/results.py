@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bntricks.config import Config
 from bntricks.paper import Entry, ScaleName, Side, Study, load_reported
-from bntricks.record import Record
 from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, group, stream_title
 from bntricks.report.tables import Cell, Table, number, without_empty_columns
 from bntricks.report.verdicts import Row
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
 
 RESULTS = (
     *("Stream", "Method", "ACC", "Paper ACC", "BWT", "Paper BWT", "Data", "Forgetting"),

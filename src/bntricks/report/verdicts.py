@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any, Literal
 
-from bntricks.config import Config
 from bntricks.errors import UserError
 from bntricks.paper import Claim, ScaleName, Side, Study, load_reported
-from bntricks.record import Record
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
 
 Verdict = Literal["holds", "does not hold", "undecided", "not run"]
 

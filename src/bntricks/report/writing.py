@@ -9,12 +9,12 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.record import Record
 from bntricks.report.figures import map_figures, save, stream_figures, verdict_figure
 from bntricks.report.page import TITLE, Section, figure_html, write_page
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Table, to_csv, to_latex, to_markdown
 from bntricks.report.verdicts import verdicts
+from bntricks.runs.record import Record
 
 FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 

@@ -2,11 +2,11 @@
 one of images in memory, and STREAMS says what there is.
 """
 
-from bntricks.streams.arrays import from_arrays
 from bntricks.streams.augment import View
+from bntricks.streams.files.progress import Report
 from bntricks.streams.opening import open_stream
-from bntricks.streams.progress import Report
 from bntricks.streams.registry import STREAMS, Known
+from bntricks.streams.sources.arrays import from_arrays
 from bntricks.streams.stream import Images, Stream, Task
 
 __all__ = [

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bntricks.errors import UserError
-from bntricks.streams.cache import expanded
-from bntricks.streams.progress import Report, silent
+from bntricks.streams.files.cache import expanded
+from bntricks.streams.files.progress import Report, silent
 from bntricks.streams.registry import HELD_OUT, OPENERS, STREAMS, Known, Options
 from bntricks.streams.stream import Stream
 
 # isort: split
 # They register themselves, in the order in which lists show them.
-from bntricks.streams import digits  # noqa: F401
+from bntricks.streams.sources import digits  # noqa: F401
 
 # isort: split
-from bntricks.streams import cifar, tiny_imagenet  # noqa: F401
+from bntricks.streams.sources import cifar, tiny_imagenet  # noqa: F401
 
 # isort: split
-from bntricks.streams import folder  # noqa: F401
+from bntricks.streams.sources import folder  # noqa: F401
 
 SMALLEST, LARGEST = 8, 512
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bntricks.streams.progress import Report
+from bntricks.streams.files.progress import Report
 from bntricks.streams.stream import Stream
 
 HELD_OUT = 0.2

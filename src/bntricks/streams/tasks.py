@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.decoded import Decoded, Part
+from bntricks.streams.files.decoded import Decoded, Part
 from bntricks.streams.stream import Images, Task
 
 Order = tuple[tuple[int, ...], ...]

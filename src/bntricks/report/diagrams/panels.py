@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from bntricks.recipe import Method
+from bntricks.recipes.language import Method
 from bntricks.report.diagrams.drawing import (
     BLACK,
     INK,

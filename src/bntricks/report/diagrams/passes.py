@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bntricks.recipe import Method, Source, Symbol, Term, Update
+from bntricks.recipes.language import Method, Source, Symbol, Term, Update
 
 MEMORY = Symbol("M")
 """All that is stored, which a projection may look at."""

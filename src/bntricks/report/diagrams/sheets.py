@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
 
-from bntricks.recipe import BM, BM2, Balanced, Bmix, Bp, Bt, Method, Source
+from bntricks.recipes.language import BM, BM2, Balanced, Bmix, Bp, Bt, Method, Source
 from bntricks.report.diagrams.drawing import (
     BLACK,
     INK,

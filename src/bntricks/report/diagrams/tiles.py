@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bntricks.recipe import BM, BM2, Balanced, Bmix, Bp, Bt, Copies, Source, Symbol, Union
+from bntricks.recipes.language import BM, BM2, Balanced, Bmix, Bp, Bt, Copies, Source, Symbol, Union
 from bntricks.report.diagrams.drawing import BLACK, Box, Shape, clipped, text_width
 from bntricks.report.diagrams.passes import MEMORY
 

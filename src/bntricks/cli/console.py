@@ -1,0 +1,106 @@
+"""What people see: progress with time left, and tables. Everything printed here that came from
+a user (paths, class names) is escaped: it is data, never markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from bntricks.training.progress import Sink
+
+# A pipe has no width of its own: nothing is folded there.
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+err = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress() -> Iterator[Sink]:
+    """A sink that shows one run: task, epoch, loss, speed and time left, on stderr."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}% {task.fields[speed]}"),
+        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,  # in a pipe it would leave an empty line
+    )
+    row = bar.add_task("", total=None, speed="", visible=False)
+
+    def show(event: dict[str, Any]) -> None:
+        if event["event"] == "data":
+            bar.update(
+                row,
+                description=escape(event["what"]),
+                completed=event["done"],
+                total=event["total"],
+                visible=True,
+                speed="",
+            )
+        elif event["event"] == "begin":
+            bar.reset(row, description="starting", total=None, speed="", visible=True)
+        elif event["event"] == "warning":
+            bar.print(escape(f"bnt: {event['text']}"))
+        elif event["event"] == "resumed":
+            bar.print(f"bnt: going on from step {event['step']} of {event['steps']}")
+            bar.update(row, completed=event["step"], total=event["steps"])
+        elif event["event"] == "work":
+            bar.update(row, description=f"{event['what']} {event['done']}/{event['total']}")
+        elif event["event"] in ("progress", "epoch"):
+            where = "task {task}/{of} epoch {epoch}/{epochs} loss {loss:.3f}".format(**event)
+            rate = bar.tasks[0].speed
+            bar.update(
+                row,
+                description=where,
+                completed=event["step"],
+                total=event["steps"],
+                speed=f"{rate:.1f} steps/s" if rate else "",
+            )
+
+    with bar:
+        yield show
+
+
+def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+    """Print a table of plain values, numbers to the right, under its title."""
+    if title:
+        print(title)
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float) for row in rows)
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        grid.add_column(column, justify=justify, overflow="fold", no_wrap=index == 0)
+    for row in rows:
+        grid.add_row(*(escape(str(cell)) for cell in row))
+    out.print(grid)
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The same as a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
+    """Print R: a row for each task learned, a column for each task tested."""
+    rows = [
+        [f"after {i + 1}", *("" if v is None else f"{v:.1f}" for v in row)]
+        for i, row in enumerate(accuracy)
+        if any(v is not None for v in row)
+    ]
+    columns = ["accuracy %", *(f"task {j + 1}" for j in range(len(accuracy)))]
+    show(columns, rows)
+
+
+def complain(message: str) -> None:
+    """An error, in plain text: never markup, never wrapped."""
+    print(f"bnt: {message}", file=sys.stderr)

@@ -1,0 +1,117 @@
+"""One live table of all runs of a sweep: a row for each kind of run, a column for each seed, and
+the time that is left. Where nobody watches, a line for each run that is finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from bntricks.cli import console as terminal
+from bntricks.runs.config import Config
+
+if TYPE_CHECKING:
+    from bntricks.training.progress import Sink
+
+
+def labels(configs: Sequence[Config]) -> list[str]:
+    """A name for each run without its seed: its method, its stream, and whatever else differs."""
+    values = [config.model_dump(mode="json", exclude={"hyper"}) for config in configs]
+    told = ("method", "stream", "seed")
+    varying = [
+        key
+        for key in (values[0] if values else {})
+        if key not in told and any(each[key] != values[0][key] for each in values)
+    ]
+    return [
+        ", ".join(
+            [
+                f"{each['method']} on {each['stream']}",
+                *(f"{key.replace('_', ' ')} {each[key]}" for key in varying),
+            ]
+        )
+        for each in values
+    ]
+
+
+class Board:
+    """What is known of each run, and how it is shown."""
+
+    def __init__(self, configs: Sequence[Config]) -> None:
+        self.labels = labels(configs)
+        self.seeds = [config.seed for config in configs]
+        self.shares = [0.0] * len(configs)
+        self.cells = ["·"] * len(configs)
+        self.there = 0
+        self.start = time.monotonic()
+
+    def hear(self, event: dict[str, Any]) -> str | None:
+        """Take in an event; the line to print if it ends a run or warns."""
+        run, name = event["run"], f"{self.labels[event['run']]}, seed {self.seeds[event['run']]}"
+        match event["event"]:
+            case "progress" | "epoch" | "resumed":
+                self.shares[run] = event["step"] / event["steps"]
+                self.cells[run] = f"{self.shares[run]:.0%}"
+            case "warning":
+                return f"{name}: {event['text']}"
+            case "finished":
+                record = event["record"]
+                self.shares[run] = 1.0
+                self.there += record["already_there"]
+                self.cells[run] = f"[bold]{record['acc']:.1f}[/]"
+                bwt = "" if record["bwt"] is None else f"  BWT {record['bwt']:6.1f}"
+                there = "  (already there)" if record["already_there"] else ""
+                return f"{name:32} ACC {record['acc']:5.1f}{bwt}{there}"
+        return None
+
+    def __rich__(self) -> Group:
+        seeds = sorted(set(self.seeds))
+        table = Table(box=None, pad_edge=False, header_style="dim")
+        table.add_column("ACC, or how far a run is")
+        for seed in seeds:
+            table.add_column(f"seed {seed}", justify="right")
+        at = {(label, seed): cell for label, seed, cell in self._runs()}
+        for label in dict.fromkeys(self.labels):
+            table.add_row(escape(label), *(at.get((label, seed), "") for seed in seeds))
+        return Group(table, self._summary())
+
+    def _runs(self) -> Iterator[tuple[str, int, str]]:
+        return zip(self.labels, self.seeds, self.cells, strict=True)
+
+    def _summary(self) -> str:
+        done = sum(share == 1.0 for share in self.shares)
+        text = f"{done} of {len(self.shares)} runs"
+        earned, left = sum(self.shares) - self.there, len(self.shares) - sum(self.shares)
+        if earned > 0 and left > 0:
+            seconds = (time.monotonic() - self.start) * left / earned
+            hours, minutes = divmod(round(seconds / 60), 60)
+            text += f", about {hours}:{minutes:02} hours left"
+        return text
+
+
+@contextmanager
+def board(configs: Sequence[Config]) -> Iterator[Sink]:
+    """A sink for the events of these runs, shown while the context lasts."""
+    shown = Board(configs)
+    if not terminal.err.is_terminal:
+
+        def say(event: dict[str, Any]) -> None:
+            if line := shown.hear(event):
+                terminal.err.print(line, markup=False, soft_wrap=True)
+
+        yield say
+        return
+    with Live(shown, console=terminal.err, transient=True, refresh_per_second=2) as live:
+
+        def show(event: dict[str, Any]) -> None:
+            line = shown.hear(event)
+            if line and event["event"] == "warning":
+                live.console.print(line, markup=False)
+
+        yield show

@@ -1,0 +1,81 @@
+"""A ResNet as evaluation wants it: every BatchNorm folded into the convolution before it.
+
+While φ = (μ, σ²) stands still, BN(w ∗ x) = (γ/σ)(w ∗ x − μ) + β is a convolution too. On a CPU all
+of them then work in oneDNN's own layout, so that no layer rearranges what the one before has made.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from bntricks.networks.resnet import Block, ResNet
+from bntricks.norm import layers
+
+PAYS = 64
+"""From so many images on. Folding takes as long as scoring two or three of them."""
+
+
+def folded(net: nn.Module, images: int) -> nn.Module:
+    """What to score so many images with, as this network is now. Other networks, other devices and
+    a handful of images get the network itself."""
+    if images < PAYS or not _can_fold(net):
+        return net
+    assert isinstance(net, ResNet)
+    return Folded(net)
+
+
+class Folded(ResNet):
+    """f and h of a network in evaluation mode, from the weights and φ it has now."""
+
+    def __init__(self, net: ResNet) -> None:
+        nn.Module.__init__(self)
+        self.linear = net.linear
+        self.stem = Joined(net.conv, net.bn)
+        self.blocks = [
+            (
+                Joined(block.conv1, block.bn1),
+                Joined(block.conv2, block.bn2),
+                Joined(*block.shortcut, stride=block.stride)
+                if len(block.shortcut)
+                else nn.Identity(),
+            )
+            for block in net.body
+            if isinstance(block, Block)
+        ]
+
+    def features(self, x: Tensor) -> Tensor:
+        x = self.stem(x.contiguous().to_mkldnn()).relu_()
+        for first, second, shortcut in self.blocks:
+            x = second(first(x).relu_()).add_(shortcut(x)).relu_()
+        return x.to_dense().mean((2, 3))
+
+
+class Joined:
+    """A convolution and the BatchNorm after it, as one convolution."""
+
+    def __init__(self, conv: nn.Conv2d, bn: nn.BatchNorm2d, *, stride: int = 0) -> None:
+        assert bn.running_mean is not None
+        assert bn.running_var is not None
+        weight, bias = fuse_conv_bn_weights(
+            conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+        )
+        self.weight = weight.detach().contiguous().to_mkldnn()
+        self.bias = bias.detach().to_mkldnn()
+        self.stride, self.padding = stride or conv.stride, conv.padding
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding)
+
+
+def _can_fold(net: nn.Module) -> bool:
+    return (
+        type(net) is ResNet
+        and net.linear.weight.device.type == "cpu"
+        and net.linear.weight.dtype == torch.float32
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and len(layers(net)) == sum(isinstance(each, _BatchNorm) for each in net.modules())
+    )

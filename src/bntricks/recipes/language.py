@@ -1,0 +1,250 @@
+"""A method is a value: the columns of the paper's ablation table (Table 2).
+
+    er     = Method(updates=[ce(Bt | BM)], memory=Reservoir())
+    er_bnt = Method(ema=Bb, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
+
+`Bt`, `BM`, ... are symbols for the batches of one step, `|` is their union (one forward, joint
+batch statistics), and a loss applied to a symbol is a term. `step.py` carries a recipe out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from bntricks.batch import Batch
+    from bntricks.recipes.policies import Policy
+    from bntricks.training.step import Draws, State
+
+
+class Source:
+    """A batch of the step, by name. In a step each is drawn once."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Source) -> Source:
+        return Union(self, other)
+
+    def symbols(self) -> Iterator[Symbol]:
+        """The plain symbols it is made of."""
+        raise TypeError(f"{type(self).__name__} is no batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol(Source):
+    """A batch that is handed in or drawn."""
+
+    name: str
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield self
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Source):
+    """Both in one batch."""
+
+    left: Source
+    right: Source
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield from self.left.symbols()
+        yield from self.right.symbols()
+
+    def __str__(self) -> str:
+        return f"{self.left} ∪ {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Copies(Source):
+    """t-1 copies that weigh as much as one (ER-Balance-Batch)."""
+
+    of: Source
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield from self.of.symbols()
+
+    def __str__(self) -> str:
+        return f"(t-1)×{self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Balanced(Source):
+    """The memory batch and as much of the current one as makes the classes even."""
+
+    current: Source
+    memory: Source
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield from self.current.symbols()
+        yield from self.memory.symbols()
+
+    def __str__(self) -> str:
+        return "B_b"
+
+
+Bt = Symbol("B_t")  # the current task's batch
+BM = Symbol("B_M")  # a batch of the memory
+BM2 = Symbol("B_M2")  # a second, independent one
+Bp = Symbol("B_p")  # a batch of the memory, earlier tasks only
+Bmix = Symbol("B_t_mix")  # the current task with the memory mixed in by the loader
+balanced = Balanced
+Bb = balanced(Bt, BM)
+REPLAYED = frozenset({BM, BM2, Bp, Bmix})
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is being learned: task number `t` (from 1), its classes, those before, its size."""
+
+    t: int = 0
+    new: tuple[int, ...] = ()
+    old: tuple[int, ...] = ()
+    size: int = 0
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        return self.old + self.new
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A named loss; applied to a batch symbol it is an update of one term."""
+
+    name: str
+    of: Callable[[Tensor, Batch, Lesson], Tensor] = field(repr=False)
+
+    def __call__(self, source: Source) -> Update:
+        return Update((Term(self, source),))
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """weight · loss(batch), times λ = |M| / |T_t| where `shared` (Algorithm 2, line 1)."""
+
+    loss: Loss
+    source: Source
+    weight: float = 1.0
+    shared: bool = False
+
+    def __str__(self) -> str:
+        scale = "" if self.weight == 1.0 else f"{self.weight:g}·"
+        return f"{scale}{'λ·' * self.shared}{self.loss.name}({self.source})"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A weighted sum of losses: one optimiser step."""
+
+    terms: tuple[Term, ...]
+
+    def __add__(self, other: Update) -> Update:
+        return Update(self.terms + other.terms)
+
+    def __rmul__(self, weight: float) -> Update:
+        return Update(tuple(replace(t, weight=weight * t.weight) for t in self.terms))
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.terms))
+
+
+class MemoryShare:
+    """λ: `lam * icarl(Bb)`."""
+
+    def __mul__(self, update: Update) -> Update:
+        return Update(tuple(replace(t, shared=True) for t in update.terms))
+
+
+lam = MemoryShare()
+
+
+class Projection(Protocol):
+    """Entered before an update's passes, left after them to correct the gradient in `.grad`."""
+
+    @property
+    def forwards(self) -> str:
+        """The forwards it adds to a step, in words."""
+
+    def __call__(self, draws: Draws) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One row of the ablation table, plus what the baselines need."""
+
+    updates: Sequence[Update]
+    """Which batches move θ, by which losses: one optimiser step each."""
+    ema: Source | None = None
+    """Which batch moves φ; None: every forward does, the conventional way."""
+    memory: Policy | None = None
+    """What is kept, and when."""
+    classify: Literal["linear", "nearest class mean"] = "linear"
+    project: Projection | None = None
+    """How the gradient is corrected."""
+    teacher: Literal["previous", "recorded"] | None = None
+    """Whose outputs are targets: the network before this task, or outputs recorded at its start."""
+    decay: float = 0.0
+    """δ in δ‖θ‖²."""
+    prepare: Callable[[State, Batch], None] | None = None
+    """What is done before a task is learned, with all its raw samples."""
+    finish: Callable[[State], None] | None = None
+    """What is done when a task has been learned, before anyone predicts."""
+    reads_ema: bool = False
+    """φ is read inside a task, so no tracking pass may be left out."""
+    joint: bool = False
+    """All tasks are learned at once, after the last has come."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "updates", tuple(self.updates))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The batches of the parameter passes, in order, each once an update."""
+        return tuple(
+            s for update in self.updates for s in dict.fromkeys(t.source for t in update.terms)
+        )
+
+    @property
+    def replayed(self) -> frozenset[Symbol]:
+        """The symbols of replay that θ is trained on."""
+        return REPLAYED.intersection(s for source in self.sources for s in source.symbols())
+
+    @property
+    def mixes(self) -> bool:
+        """The loader mixes the memory into the task's own samples."""
+        return Bmix in self.sources
+
+    @property
+    def weighs_by_size(self) -> bool:
+        """Some term has the weight λ, which depends on the task's size."""
+        return any(term.shared for update in self.updates for term in update.terms)
+
+    @property
+    def tracks_apart(self) -> bool:
+        """φ needs a forward of its own: no parameter pass sees the tracked batch."""
+        return self.ema is not None and self.ema not in self.sources
+
+    def columns(self) -> dict[str, str | float]:
+        """Its row of the ablation table: "/" where φ has no update of its own."""
+        symbols = {symbol for source in self.sources for symbol in source.symbols()}
+        return {
+            "ema": "/" if self.ema is None else str(self.ema),
+            "parameters": ", ".join(dict.fromkeys(map(str, self.sources))),
+            "loss": "; then ".join(map(str, self.updates)),
+            "memory": "none" if self.memory is None else str(self.memory),
+            "classify": self.classify,
+            "forwards": len(self.sources),
+            "tracking_forwards": int(self.tracks_apart),
+            "teacher_forwards": len(symbols) if self.teacher == "previous" else 0,
+            "projection": "none" if self.project is None else str(self.project),
+            "projection_forwards": "0" if self.project is None else self.project.forwards,
+            "decay": self.decay,
+        }

@@ -1,0 +1,227 @@
+"""What is kept in memory, and when: after every step, or when a task ends.
+
+A policy is a value in a recipe. `update` is called at its time: with the batch of the step (raw
+samples, and the logits they got), or with all raw samples of the finished task.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bntricks.batch import Batch, shuffled
+from bntricks.norm import frozen_ema
+from bntricks.recipes.as_published import unaugmented
+from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
+
+if TYPE_CHECKING:
+    from bntricks.memory import Memory
+    from bntricks.training.step import State
+
+
+Array = np.ndarray[Any, Any]
+
+
+class Policy(Protocol):
+    """What is kept, and when."""
+
+    @property
+    def fills(self) -> Literal["step", "task end"]: ...
+    @property
+    def one_each(self) -> Literal["class", "task"] | None:
+        """The memory must hold at least one sample of each of these."""
+
+    def update(self, state: State, samples: Batch) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reservoir:
+    """Reservoir sampling over every sample of every epoch."""
+
+    keep: Literal["samples", "logits"] = "samples"
+    fills: Literal["step"] = "step"
+    one_each: None = None
+
+    def update(self, state: State, samples: Batch) -> None:
+        if self.keep == "samples":
+            samples = replace(samples, logits=None)
+        elif samples.logits is None:
+            raise ValueError("this memory keeps logits: the recipe needs a loss on Bt alone")
+        stored(state).add(samples, task=state.lesson.t)
+
+    def __str__(self) -> str:
+        return "reservoir" + (" with logits" if self.keep == "logits" else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Herding:
+    """iCaRL's exemplars: per class, the samples whose mean follows the class mean best, in order,
+    so that the first m of them are the best m. Equal shares for all classes seen, floored."""
+
+    fills: Literal["task end"] = "task end"
+    one_each: Literal["class"] = "class"
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory, lesson = stored(state), state.lesson
+        share = equal_share(memory, len(lesson.seen), "classes")
+        labels = memory.y[: memory.filled].numpy()
+        keep = [np.flatnonzero(labels == label)[:share] for label in lesson.old]
+        memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
+        for done, label in enumerate(lesson.new):
+            state.report("herding", done, len(lesson.new))
+            own = rows(samples, torch.from_numpy(np.flatnonzero(samples.y.numpy() == label)))
+            chosen = herd(state.features(own.x), share)
+            memory.append(rows(own, chosen), task=lesson.t)
+        state.report("herding", len(lesson.new), len(lesson.new))
+
+    def __str__(self) -> str:
+        return "herding at task end"
+
+
+@dataclass(frozen=True, slots=True)
+class PerTask:
+    """GEM and A-GEM: an equal share for each task of the stream, drawn when the task ends."""
+
+    fills: Literal["task end"] = "task end"
+    one_each: Literal["task"] = "task"
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory = stored(state)
+        if state.tasks is None:
+            raise ValueError("an equal share a task needs the number of tasks: Learner(tasks=...)")
+        share = equal_share(memory, state.tasks, "tasks")
+        order = torch.randperm(len(samples), generator=memory.insertion)
+        memory.append(rows(samples, order[:share]), task=state.lesson.t)
+
+    def __str__(self) -> str:
+        return "random per task, at task end"
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """FDR: samples with the outputs of the network that has just learned them; equal shares for
+    all tasks seen. The pass that makes the outputs is in training mode, and moves φ unless the
+    recipe names the batch that does."""
+
+    fills: Literal["task end"] = "task end"
+    one_each: Literal["task"] = "task"
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory, t = stored(state), state.lesson.t
+        share = equal_share(memory, t, "tasks")
+        keep = [memory.of_task(task)[:share] for task in range(1, t)]
+        memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
+        # Whole batches go through the network, as in training; the last is stored in part.
+        for part in shuffled(len(samples), state.batch, memory.insertion):
+            left = share - len(memory.of_task(t))
+            if left <= 0:
+                break
+            chosen = rows(samples, part)
+            view = state.view(chosen.x, state.replay_augmentation)
+            conventional = state.method.ema is None
+            with torch.no_grad(), nullcontext() if conventional else frozen_ema(state.net):
+                logits = state.forward(view)
+            memory.append(replace(chosen, logits=logits).head(left), task=t)
+
+    def __str__(self) -> str:
+        return "random per task with logits, at task end"
+
+
+@dataclass(frozen=True, slots=True)
+class GradientGreedy:
+    """GSS: keep samples whose gradients point away from those already kept.
+
+    A sample's score is 1 plus the largest cosine between its gradient and those of some stored
+    ones, so from 0 (unlike all) to 2. While there is room, samples enter with their batch's
+    score. After that, only a batch unlike all references gets a closer look (the gate), and each
+    of its samples may replace a stored one: likely if that one is much like the others.
+    """
+
+    references: int = 32
+    gate: float = 1.0
+    fills: Literal["step"] = "step"
+    one_each: None = None
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory, t = stored(state), state.lesson.t
+        stored_ones = memory.sample(self.references)
+        score, own = 0.1, None  # nothing to compare with yet
+        if stored_ones is not None:
+            new = self._gradients(state, samples, total=True)
+            old = self._gradients(state, stored_ones, total=False)
+            score = 1 + float(batch_cosines(new, old).max())
+            if score < self.gate and memory.filled + len(samples) > memory.capacity:
+                own = 1 + cosines(new, old).max(1).values.double().cpu().numpy()
+        room = min(memory.capacity - memory.filled, len(samples))
+        if room:
+            entering = slice(memory.filled, memory.filled + room)
+            memory.append(rows(samples, torch.arange(room)), task=t)
+            memory.scores[entering] = score
+        if own is not None:
+            self._replace(memory, samples, own, room, task=t)
+
+    def _gradients(self, state: State, samples: Batch, *, total: bool) -> Gradients:
+        y = samples.y.to(samples.x.device)
+        return per_sample(state.net, unaugmented(state, samples.x), y, total=total)
+
+    def _replace(
+        self, memory: Memory, samples: Batch, own: Array, first: int, *, task: int
+    ) -> None:
+        """One sample after the other: each draw depends on what the one before has changed."""
+        scores = memory.scores.numpy()
+        draws = torch.rand(len(samples), 2, generator=memory.insertion, dtype=torch.float64).numpy()
+        placed: dict[int, int] = {}
+        for row in range(first, len(samples)):
+            ladder = np.cumsum(scores)
+            victim = min(
+                int(np.searchsorted(ladder, draws[row, 0] * ladder[-1], "right")), len(scores) - 1
+            )
+            if draws[row, 1] * (scores[victim] + own[row]) < scores[victim]:
+                scores[victim] = own[row]
+                placed[victim] = row
+        slots, chosen = (np.array(list(part), np.int64) for part in (placed, placed.values()))
+        memory.put(slots, samples, chosen, task=task)
+
+    def __str__(self) -> str:
+        return "gradient-greedy"
+
+
+def herd(features: Tensor, count: int) -> Tensor:
+    """Greedily pick rows so that the mean of the first k is as near the mean of all as it gets."""
+    features = features.double()
+    mean, total = features.mean(0), torch.zeros_like(features[0])
+    squares = (features**2).sum(1)
+    chosen: list[Tensor] = []
+    for k in range(min(count, len(features))):
+        # argmin_i ‖mean − (total + f_i)/(k+1)‖ = argmin_i ‖f_i‖² − 2⟨f_i, (k+1)·mean − total⟩
+        distance = squares - 2 * features @ ((k + 1) * mean - total)
+        best = distance.argmin()
+        chosen.append(best)
+        total = total + features[best]
+        squares = squares.index_fill(0, best, torch.inf)
+    return torch.stack(chosen).cpu()
+
+
+def rows(batch: Batch, index: Tensor) -> Batch:
+    """These rows of raw samples."""
+    ids = batch.ids[index] if batch.ids is not None else index
+    return Batch(batch.x[index.to(batch.x.device)], batch.y[index], ids=ids)
+
+
+def equal_share(memory: Memory, parties: int, what: str) -> int:
+    """Slots for each of so many classes or tasks, floored."""
+    if memory.capacity < parties:
+        raise ValueError(
+            f"a memory of {memory.capacity} cannot keep a sample of each of {parties} {what}"
+        )
+    return memory.capacity // parties
+
+
+def stored(state: State) -> Memory:
+    assert state.memory is not None
+    return state.memory

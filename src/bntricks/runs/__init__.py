@@ -1,0 +1,1 @@
+"""One run: its configuration, its folder on disk, its checkpoints and its record."""

@@ -1,0 +1,111 @@
+"""From what was asked for to what will be trained: the stream, and a configuration in which all
+is filled in and checked, before any work."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bntricks.errors import UserError
+from bntricks.methods import find, make
+from bntricks.recipes.as_published import concerns
+from bntricks.recipes.language import Balanced, Method
+from bntricks.recipes.policies import Reservoir
+from bntricks.runs.config import REVISION, Config
+from bntricks.streams import Stream, open_stream
+from bntricks.training.bfloat16 import check_bf16
+from bntricks.training.distributed import launched
+from bntricks.training.progress import Sink
+
+
+def prepare(
+    config: Config, data: Path | str | None, sink: Sink = lambda event: None
+) -> tuple[Stream, Config]:
+    """Open the stream, fill in its defaults, and drop what the method does not use, so that one
+    run has one identity however it was asked for."""
+    entry = find(config.method)
+    config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
+    method = make(config.method, **config.hyper)
+    check_device(config.device)
+    if config.precision == "bf16":
+        check_bf16(config.device)
+    check_ranks(config, method)
+    stream = open_stream(
+        config.stream,
+        data=data,
+        image_size=config.image_size,
+        images_per_class=config.images_per_class,
+        classes_per_task=config.classes_per_task,
+        tasks=config.task_lists,
+        held_out=config.held_out,
+        report=lambda what, done, total: sink(
+            {"event": "data", "what": what, "done": done, "total": total}
+        ),
+    )
+    if min(len(task.train) for task in stream) < 2:
+        raise UserError("a task with one training image has no batch statistics: add images")
+    default = Config()
+    change: dict[str, Any] = {"memory": config.memory or stream.memory}
+    if method.memory is not None and (least := method.memory.one_each):
+        needed = {"class": len(stream.class_names), "task": len(stream)}[least]
+        if change["memory"] < needed:
+            raise UserError(
+                f"{config.method} keeps an image of each {least}, and there are {needed}: "
+                f"raise --memory to {needed} or more"
+            )
+    if method.memory is None:
+        change = {"memory": None, "memory_batch": default.memory_batch}
+    if not concerns(method):
+        change["as_published"] = default.as_published
+    if not isinstance(method.ema, Balanced):
+        change["balance"] = default.balance
+    return stream, config.model_copy(update=change)
+
+
+def check_device(name: str) -> None:
+    """Fail before any work if this machine has no such device."""
+    kind = torch.device(name).type
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
+    if (torch.device(name).index or 0) >= count:
+        raise UserError(f"--device {name}: torch finds no such device here; --device cpu works")
+
+
+def made_with(config: Config, stream: Stream) -> dict[str, str]:
+    """All that the bits of a run depend on, but for the machine."""
+    values = config.model_dump(mode="json")
+    return {
+        **{key: json.dumps(value) for key, value in values.items()},
+        "data": stream.fingerprint,
+        "revision": str(REVISION),
+        **versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
+
+
+def check_ranks(config: Config, method: Method) -> None:
+    """What ranks can share are steps that look at nothing but their batches."""
+    if config.ranks != launched()[1]:
+        raise UserError(
+            f"this run is split over {config.ranks} processes: torchrun --nproc-per-node "
+            f"{config.ranks} -m bntricks ..."
+        )
+    if config.ranks == 1:
+        if config.synchronised:
+            raise UserError(
+                "--synchronised is for several processes: torchrun --nproc-per-node N -m bntricks "
+                "run ..."
+            )
+        return
+    whole = (method.project, method.teacher, method.prepare)
+    if any(whole) or method.joint or not isinstance(method.memory, Reservoir | None):
+        raise UserError(
+            f"--method {config.method} cannot be split over processes: sgd, er and der and their "
+            "variants can; run it without torchrun"
+        )

@@ -1,0 +1,1 @@
+"""How bytes become arrays: downloads, archives, decoded images and their cache."""

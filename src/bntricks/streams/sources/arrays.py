@@ -1,0 +1,158 @@
+"""from_arrays: images that are in memory already, as a Stream. Arrays or tensors of uint8 pixels,
+[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels; labels are any integers or strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from bntricks.errors import UserError
+from bntricks.streams.files.decoded import Part, in_memory
+from bntricks.streams.stream import Stream
+from bntricks.streams.tasks import (
+    Order,
+    arrange,
+    by_name,
+    first_task_moments,
+    in_blocks_of,
+    with_order,
+)
+
+PER_TASK = 2
+
+
+def from_arrays(
+    x_train: ArrayLike | Tensor,
+    y_train: ArrayLike | Tensor,
+    x_test: ArrayLike | Tensor,
+    y_test: ArrayLike | Tensor,
+    *,
+    classes_per_task: int | None = None,
+    tasks: Sequence[Sequence[Any]] | None = None,
+    class_names: Sequence[str] | None = None,
+    pad: int = 0,
+    flip: bool = False,
+    memory: int = 500,
+    name: str = "arrays",
+) -> Stream:
+    """A stream of the classes in y_train, in sorted order by classes_per_task (default 2), or as
+    `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
+    stream, labels are renumbered in the order of arrival.
+    """
+    train_x, test_x = pixels("x_train", x_train), pixels("x_test", x_test)
+    train_y, test_y = _labels("y_train", y_train), _labels("y_test", y_test)
+    for what, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
+        if len(x) != len(y):
+            raise UserError(
+                f"x_{what} has {len(x)} images and y_{what} {len(y)} labels: give one for each"
+            )
+    if train_x.shape[1:] != test_x.shape[1:]:
+        raise UserError(
+            f"an image of x_train is {list(train_x.shape[1:])}, one of x_test "
+            f"{list(test_x.shape[1:])} (channels, height, width): they must be alike"
+        )
+    labels = np.unique(train_y)
+    if train_y.dtype.kind != test_y.dtype.kind:
+        raise UserError("the labels of y_train and y_test must both be integers or both strings")
+    strangers = np.setdiff1d(test_y, labels)
+    if len(strangers):
+        raise UserError(
+            f"y_test holds {strangers[0].item()!r}, which y_train does not: "
+            "every class needs training images"
+        )
+    missing = np.setdiff1d(labels, test_y)
+    if len(missing):
+        raise UserError(f"class {missing[0].item()!r} has no test images: every class needs one")
+    keys = [str(label) for label in labels.tolist()]
+    names = keys if class_names is None else [str(given) for given in class_names]
+    if len(names) != len(keys):
+        raise UserError(
+            f"class_names has {len(names)} names for {len(keys)} classes: give one for each, "
+            "in the sorted order of the labels"
+        )
+    order = _order(keys, names, classes_per_task, tasks)
+    decoded = in_memory(_part(train_x, train_y, labels), _part(test_x, test_y, labels), names)
+    arranged, arrived = arrange(decoded, order)
+    mean, std = first_task_moments(arranged)
+    return Stream(
+        name,
+        arranged,
+        arrived,
+        mean,
+        std,
+        with_order(decoded.fingerprint, order),
+        pad=pad,
+        flip=flip,
+        memory=memory,
+    )
+
+
+def _order(
+    keys: Sequence[str],
+    names: Sequence[str],
+    classes_per_task: int | None,
+    tasks: Sequence[Sequence[Any]] | None,
+) -> Order:
+    if tasks is None:
+        return in_blocks_of(len(keys), PER_TASK if classes_per_task is None else classes_per_task)
+    if classes_per_task is not None:
+        raise UserError("both tasks and classes_per_task are given: leave one of them out")
+    if isinstance(tasks, str) or any(isinstance(task, str) for task in tasks):
+        raise UserError("tasks must be a list of lists of labels, such as [[0, 1], [2, 3]]")
+    listed = [[str(_plain(entry)) for entry in task] for task in tasks]
+    labels = {key: position for position, key in enumerate(keys)}
+    if all(entry in labels for task in listed for entry in task):
+        return by_name(listed, labels)
+    return by_name(listed, {given: position for position, given in enumerate(names)})
+
+
+def _plain(entry: Any) -> Any:
+    return entry.item() if isinstance(entry, (np.generic, Tensor)) else entry
+
+
+def pixels(what: str, given: ArrayLike | Tensor) -> NDArray[np.uint8]:
+    """The images as [N, C, H, W]."""
+    x = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    if x.dtype.kind == "f":
+        raise UserError(
+            f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255; if yours are from 0 to 1, "
+            f"pass ({what} * 255).round() as uint8"
+        )
+    if x.dtype != np.uint8:
+        raise UserError(f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255")
+    if 0 in x.shape:
+        raise UserError(f"{what} of shape {list(x.shape)} holds no images")
+    if x.ndim == 3:
+        return x[:, None]
+    if x.ndim == 4 and x.shape[1] in (1, 3):
+        return x
+    if x.ndim == 4 and x.shape[3] in (1, 3):
+        return x.transpose(0, 3, 1, 2)
+    raise UserError(
+        f"{what} has the shape {list(x.shape)}: it must be [N, H, W], [N, C, H, W] or "
+        "[N, H, W, C], where C, the channels, is 1 or 3"
+    )
+
+
+def _labels(what: str, given: ArrayLike | Tensor) -> NDArray[Any]:
+    y: NDArray[Any]
+    y = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    if y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat):
+        y = y.astype(np.str_)
+    if y.dtype.kind not in "iuU":
+        raise UserError(f"{what} is {y.dtype}: labels must be integers or strings")
+    if y.ndim != 1:
+        raise UserError(f"{what} has the shape {list(y.shape)}: labels must be a flat list, [N]")
+    return y.astype(np.int64) if y.dtype.kind == "u" else y
+
+
+def _part(x: NDArray[np.uint8], y: NDArray[Any], labels: NDArray[Any]) -> Part:
+    order = np.argsort(y, kind="stable")
+    counts = [int(np.count_nonzero(y == label)) for label in labels]
+    return Part(torch.from_numpy(np.ascontiguousarray(x[order])), tuple(counts))

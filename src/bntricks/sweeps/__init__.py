@@ -1,0 +1,1 @@
+"""Many runs: those of a study, on one machine or on a cluster."""

@@ -1,0 +1,104 @@
+"""A study of the paper becomes runs: which, how long they will take, and the runs themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bntricks.errors import UserError
+from bntricks.paper import ScaleName, Study
+from bntricks.runs.config import Config, parse
+
+if TYPE_CHECKING:
+    from bntricks.streams import Stream
+
+STEPS = 3
+"""Measured of each kind of run, after one to warm up."""
+
+
+def plan(
+    study: Study,
+    scale: ScaleName,
+    *,
+    seeds: int | None = None,
+    methods: Sequence[str] = (),
+    streams: Sequence[str] = (),
+    everything: bool = False,
+    device: str = "cpu",
+) -> list[Config]:
+    """The runs of a study, narrowed to some methods, or moved to other streams or a device."""
+    unknown = [name for name in methods if name not in study.methods]
+    if unknown:
+        raise UserError(
+            f"{study.name} has no method {', '.join(unknown)}: it has {', '.join(study.methods)}"
+        )
+    elsewhere = [name for name in streams if name not in study.streams]
+    if elsewhere and study.streams:
+        # The study's own protocol, on a stream the paper does not have.
+        configs = [
+            config.model_copy(update={"stream": stream})
+            for stream in streams
+            for config in study.configs(scale, seeds=seeds, costly=everything)
+            if config.stream == study.streams[0]
+        ]
+    else:
+        configs = study.configs(scale, seeds=seeds, costly=everything)
+        configs = [config for config in configs if not streams or config.stream in streams]
+    return [
+        parse({**config.model_dump(), "device": device})
+        for config in configs
+        if not methods or config.method in methods
+    ]
+
+
+def seconds_left(
+    configs: Sequence[Config],
+    data: Path | str | None,
+    out: Path | str,
+    probe: str | None = None,
+) -> float:
+    """About how long the runs that are not there yet take on one core, from measured steps."""
+    from bntricks.batch import batch_count
+    from bntricks.runs import probes
+    from bntricks.runs.folder import finished
+    from bntricks.runs.resolve import prepare
+
+    total, measured = 0.0, dict[str, float]()
+    for asked in configs:
+        stream, config = prepare(asked, data)
+        folder = Path(out) / config.identity(stream.fingerprint)
+        looked = probe is None or probes.looked(probe, folder, stream)
+        if looked and finished(config, stream, out) is not None:
+            continue
+        kind = config.model_copy(update={"seed": 0})
+        key = kind.model_dump_json()
+        if key not in measured:
+            steps = sum(batch_count(len(task.train), config.batch) for task in stream)
+            measured[key] = config.epochs * steps * step_seconds(kind, stream)
+        total += measured[key]
+    return total
+
+
+def step_seconds(config: Config, stream: Stream) -> float:
+    """A step of the second task, with something of the first in memory."""
+    import torch
+
+    from bntricks.runs.train import build
+    from bntricks.seeds import Generators
+
+    torch.set_num_threads(config.threads)
+    learner = build(config.model_copy(update={"epochs": 1}), stream, Generators.of(0))
+    seconds = 0.0
+    for task in stream[:2]:
+        some = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
+        x, y = task.train.x[some], task.train.y[some]
+        learner.begin(task.classes, x, y)
+        for index in range(STEPS + 1):
+            start = time.perf_counter()
+            learner.observe(x[: config.batch], y[: config.batch], ids=torch.arange(config.batch))
+            if index:
+                seconds += (time.perf_counter() - start) / STEPS / 2
+        learner.end(x, y)
+    return seconds

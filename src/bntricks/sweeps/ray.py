@@ -1,0 +1,156 @@
+"""The runs of a sweep on a Ray cluster: one task a run, retried elsewhere when its node is lost.
+
+A run writes to the same folder wherever it works. On storage that all nodes share, one that moves
+to another node goes on from its last checkpoint; without it, it starts over there, and what it
+leaves behind is collected when it is done. Bits are those of a local sweep either way.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bntricks.errors import HeldError, UserError
+from bntricks.files import write_atomically
+from bntricks.runs.config import Config
+from bntricks.runs.record import NAME, Record
+from bntricks.sweeps.local import Failure, Order, failure
+from bntricks.training.progress import Sink
+
+POLL_SECONDS = 0.3
+PATIENCE = 60.0
+"""Seconds to wait for the lock of a run whose node was lost: its process may outlive it."""
+KNOCK_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Which cluster, and what a run asks of it; fractions share a device."""
+
+    address: str = "auto"
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+def sweep_on_ray(
+    configs: Sequence[Config], order: Order, request: Request, sink: Sink = lambda event: None
+) -> list[Record | Failure]:
+    """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
+    with redirect_stdout(sys.stderr):  # Ray tells of a lost node on stdout, even when not to log
+        return _sweep(configs, order, request, sink)
+
+
+def _sweep(
+    configs: Sequence[Config], order: Order, request: Request, sink: Sink
+) -> list[Record | Failure]:
+    ray = _connected(request.address)
+    try:
+        # The mailbox stays where we are: no lost node takes it away.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
+        task = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
+        order = replace(order, out=order.out.absolute())
+        waiting = {
+            task.options(name=f"{config.method} {config.seed}").remote(
+                index, config, order, mailbox
+            ): index
+            for index, config in enumerate(configs)
+        }
+        results: dict[int, Record | Failure] = {}
+        while waiting:
+            done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_SECONDS)
+            for reference in done:
+                index = waiting.pop(reference)
+                results[index] = _result(ray, reference, configs[index])
+            for event in ray.get(mailbox.empty.remote()):
+                sink(event)
+        return [results[index] for index in range(len(configs))]
+    finally:
+        ray.shutdown()  # and with it all that is still under way
+
+
+class Mailbox:
+    """Events of all runs, until they are fetched."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+
+    def put(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+
+    def empty(self) -> list[dict[str, Any]]:
+        events, self.events = self.events, []
+        return events
+
+
+def _run(index: int, config: Config, order: Order, mailbox: Any) -> tuple[Record, dict[str, bytes]]:
+    """On a node: the record, and the files that belong beside it."""
+
+    def tell(event: dict[str, Any]) -> None:
+        mailbox.put.remote({"run": index, **event})
+
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            record = order.carry_out(config, tell)
+            break
+        except HeldError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(1.0)
+    folder = Path(record["path"])
+    return record, {path.name: path.read_bytes() for path in folder.glob("*.json")}
+
+
+def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
+    try:
+        record, files = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        return failure(config, error.cause)
+    except ray.exceptions.RayError as error:
+        return Failure(config, f"the cluster lost it: {str(error).splitlines()[0]}")
+    folder = Path(record["path"])
+    if not (folder / NAME).exists():  # the node's disk is not ours
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
+            write_atomically(folder / name, content)
+    return dict(record)
+
+
+def _connected(address: str) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise UserError("--ray needs Ray on every machine: pip install 'bntricks[ray]'") from None
+    try:
+        _knock(address)
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"--ray {address}: {str(error).splitlines()[0]}; start a cluster with `ray start "
+            "--head`, or give the address of one"
+        ) from None
+    return ray
+
+
+def _knock(address: str) -> None:
+    """Raise at once where nothing listens: Ray itself goes on trying for minutes."""
+    if address == "auto":  # as Ray resolves it; a killed head leaves its address behind
+        last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        address = os.environ.get("RAY_ADDRESS") or (last.read_text() if last.exists() else "")
+    host, colon, port = address.strip().removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()

@@ -1,0 +1,52 @@
+"""The state of a learner between two steps as a value, to go on from later to the same bits."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict
+from typing import Any
+
+from torch import nn
+
+from bntricks.recipes.language import Lesson
+from bntricks.seeds import Generators
+from bntricks.training.step import Cost, State
+
+
+def previous(net: nn.Module) -> nn.Module:
+    """The network as it is now, to be asked and never trained."""
+    return copy.deepcopy(net).eval().requires_grad_(False)
+
+
+def snapshot(state: State, generators: Generators) -> dict[str, Any]:
+    """Tensors and plain values, nested. The tensors are the learner's own, not copies."""
+    return {
+        "net": state.net.state_dict(),
+        "memory": None if state.memory is None else state.memory.state_dict(),
+        "generators": generators.state_dict(),
+        "lesson": asdict(state.lesson),
+        "teacher": None if state.teacher is None else state.teacher.state_dict(),
+        "recorded": state.recorded,
+        "cost": asdict(state.cost),
+        "since_skip": state.since_skip,
+    }
+
+
+def restore(state: State, generators: Generators, found: dict[str, Any]) -> None:
+    """Bring a state that was made alike to where another one was."""
+    state.net.load_state_dict(found["net"])
+    if state.memory is not None:
+        state.memory.load_state_dict(found["memory"])
+    generators.load_state_dict(found["generators"])
+    lesson = found["lesson"]
+    new, old = tuple(lesson["new"]), tuple(lesson["old"])
+    state.lesson = Lesson(lesson["t"], new, old, lesson["size"])
+    state.teacher = None
+    if found["teacher"] is not None:
+        state.teacher = previous(state.net)
+        state.teacher.load_state_dict(found["teacher"])
+    recorded = found["recorded"]
+    device = next(state.net.parameters()).device
+    state.recorded = None if recorded is None else recorded.to(device)
+    state.cost, state.since_skip = Cost(**found["cost"]), found["since_skip"]
+    state.net.train()

@@ -1,0 +1,270 @@
+"""One training step: carries out a recipe (paper, Algorithms 1 and 2 are instances of it).
+
+The order is the paper's: draw the batches, move φ with the parameters before the update, pass
+each batch through the network, step θ, update the memory. When a recipe names its `ema` batch,
+φ moves exactly once a step, by that batch and by no other pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bntricks.batch import BalanceRule, Batch, balance, copies
+from bntricks.memory import Memory
+from bntricks.networks.folded import folded
+from bntricks.networks.resnet import features
+from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
+from bntricks.recipes.language import (
+    BM,
+    BM2,
+    Balanced,
+    Bmix,
+    Bp,
+    Bt,
+    Copies,
+    Lesson,
+    Method,
+    Source,
+    Term,
+    Union,
+)
+from bntricks.training.distributed import ALONE, Ranks
+from bntricks.training.optimisers import Descent
+
+View = Callable[[Tensor, Generator | None], Tensor]
+"""Raw samples to network inputs: augmented by the generator, plain without one."""
+
+Report = Callable[[str, int, int], None]
+"""How far long work outside the steps is: what, done, total."""
+
+
+@dataclass
+class Cost:
+    """What the steps so far have taken."""
+
+    steps: int = 0
+    forwards: int = 0
+    images: int = 0
+    tracking_forwards: int = 0
+    tracking_skipped: int = 0
+
+
+@dataclass
+class State:
+    """What a step reads and changes."""
+
+    net: nn.Module
+    optimiser: Descent
+    method: Method
+    memory: Memory | None
+    view: View
+    stream_augmentation: Generator
+    replay_augmentation: Generator
+    batch: int = 32
+    memory_batch: int = 32
+    epochs: int = 1
+    """Passes over a task, for methods that prepare themselves for as long as they train."""
+    tasks: int | None = None
+    """How many tasks there will be, for methods that share out their memory in advance."""
+    rule: BalanceRule = "count"
+    precision: Literal["float32", "bf16"] = "float32"
+    as_published: bool = False
+    """Bring back the published code's slips: see `quirks.py`."""
+    report: Report = lambda what, done, total: None
+    lesson: Lesson = field(default_factory=Lesson)
+    teacher: nn.Module | None = None
+    """The network as it was before this task."""
+    recorded: Tensor | None = None
+    """Outputs recorded at the task's start, a row for each of its samples."""
+    cost: Cost = field(default_factory=Cost)
+    ranks: Ranks = ALONE
+    """With whom a step is shared."""
+    since_skip: int | None = None
+    """Tracked steps since one was left out; None if none was."""
+
+    def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
+        """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
+        of the weights until it is left."""
+        lower = self.precision == "bf16"
+        return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """h(x), in the mode and with the tracking the caller has set; counted."""
+        self.cost.forwards += 1
+        self.cost.images += len(x)
+        with self.arithmetic(x):
+            return self.net(x).float()  # type: ignore[no-any-return]
+
+    def embed(self, x: Tensor) -> Tensor:
+        """f(x) of inputs, in the mode the caller has set."""
+        with self.arithmetic(x):
+            return features(self.net, x).float()
+
+    @torch.no_grad()
+    def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
+        """f(x) of raw samples, in evaluation mode."""
+        with mode(self.net, training=False):
+            reader = self.reader(len(x))
+            parts = (self.view(part, None) for part in torch.split(x, batch))
+            return torch.cat([reader.embed(part) for part in parts])
+
+    def reader(self, images: int) -> State:
+        """This state with the network that scores so many images fastest, for as long as θ and φ
+        stay as they are."""
+        if self.precision != "float32":
+            return self
+        return replace(self, net=folded(self.net, images))
+
+    @property
+    def stale(self) -> bool:
+        """φ still lacks passes that were left out, so it must not be read yet."""
+        reach = ema_reach(self.net)
+        return self.since_skip is not None and (reach is None or self.since_skip < reach)
+
+
+def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
+    """Learn from one batch of raw samples; return the loss, still on the device.
+
+    `horizon` is the number of steps, this one included, until φ is next read. A tracking pass
+    further from that read than `ema_reach` is left out: φ comes out the same bits without it.
+    """
+    method = state.method
+    draws = Draws(state, raw)
+    tracked = None if method.ema is None else draws.batch(method.ema)
+    if tracked is not None and not any(draws.batch(s) is tracked for s in method.sources):
+        _track(state, tracked, horizon)
+        tracked = None
+    elif state.since_skip is not None:
+        state.since_skip += 1
+
+    total = torch.zeros((), device=raw.x.device)
+    outputs: Tensor | None = None
+    for update in method.updates:
+        with method.project(draws) if method.project else nullcontext():
+            passes = _passes(draws, update.terms)
+            state.optimiser.zero_grad()
+            for batch, terms in passes:
+                part, share = state.ranks.part(batch)
+                with _tracking(state, batch, tracked):
+                    logits = state.forward(part.x)
+                if batch is tracked:
+                    tracked = None  # φ moves once, however often its batch is trained on
+                losses = [_term(state, term, share, logits, part) for term in terms]
+                loss = torch.stack(losses).sum()
+                loss.backward()  # type: ignore[no-untyped-call]
+                total += loss.detach()
+                if batch is draws.current:
+                    outputs = state.ranks.whole(logits.detach(), len(batch))
+            _sum_gradients(state)
+        if passes:
+            state.optimiser.step()
+    state.cost.steps += 1
+
+    if method.memory is not None and method.memory.fills == "step":
+        method.memory.update(state, replace(raw, logits=outputs))
+    return state.ranks.add(total)
+
+
+class Draws:
+    """The batches of one step: each symbol is drawn once, when it is first asked for."""
+
+    def __init__(self, state: State, raw: Batch) -> None:
+        self.state = state
+        view = state.view(raw.x, state.stream_augmentation)
+        self.current = current = self._taught(replace(raw, x=view))
+        self.drawn: dict[Source, Batch | None] = {Bt: current, Bmix: current}
+
+    def batch(self, source: Source) -> Batch | None:
+        """The batch a symbol stands for in this step; None while the memory has none."""
+        if source not in self.drawn:
+            self.drawn[source] = self._draw(source)
+        return self.drawn[source]
+
+    def _draw(self, source: Source) -> Batch | None:
+        lesson = self.state.lesson
+        match source:
+            case Union(left, right):
+                first, second = self.batch(left), self.batch(right)
+                return first | second if first and second else first or second
+            case Balanced(current, memory):
+                batch, replay = self.batch(current), self.batch(memory)
+                assert batch is not None
+                return balance(batch, replay, new=lesson.new, old=lesson.old, rule=self.state.rule)
+            case Copies(of):
+                batch = self.batch(of)
+                return copies(batch, lesson.t - 1) if batch and lesson.t > 2 else batch
+            case _ if source in (BM, BM2):
+                return self._replay(before=None)
+            case _ if source == Bp:
+                return self._replay(before=lesson.t)
+        raise ValueError(f"{source} is no batch of a step")
+
+    def _replay(self, before: int | None) -> Batch | None:
+        state = self.state
+        if state.memory is None:
+            return None
+        raw = state.memory.sample(state.memory_batch, before=before)
+        return raw and self._taught(replace(raw, x=state.view(raw.x, state.replay_augmentation)))
+
+    def _taught(self, batch: Batch) -> Batch:
+        """With the teacher's outputs beside it, where the recipe has a teacher."""
+        state = self.state
+        if state.teacher is not None:
+            with torch.no_grad(), state.arithmetic(batch.x):
+                return replace(batch, logits=state.teacher(batch.x).float())
+        if state.recorded is not None and batch.ids is not None:
+            return replace(batch, logits=state.recorded[batch.ids.to(state.recorded.device)])
+        return batch
+
+
+def _passes(draws: Draws, terms: Iterable[Term]) -> list[tuple[Batch, list[Term]]]:
+    """The forwards an update needs: terms on one batch share one, lone samples get none."""
+    by_batch: dict[int, tuple[Batch, list[Term]]] = {}
+    for term in terms:
+        batch = draws.batch(term.source)
+        if batch is not None and len(batch) > 1:  # one sample has no variance
+            by_batch.setdefault(id(batch), (batch, []))[1].append(term)
+    return list(by_batch.values())
+
+
+def _track(state: State, batch: Batch, horizon: int | None) -> None:
+    """Algorithm 1, line 4, unless the next read of φ is too far to feel it."""
+    reach = None if state.method.reads_ema else ema_reach(state.net)
+    if horizon is None or reach is None or horizon <= reach:
+        part, _ = state.ranks.part(batch)
+        with state.arithmetic(part.x), state.ranks.tracking(state.net):
+            update_ema(state.net, part.x)
+        state.cost.tracking_forwards += 1
+        state.cost.images += len(batch)
+        if state.since_skip is not None:
+            state.since_skip += 1
+    else:
+        skip_ema(state.net)
+        state.cost.tracking_skipped += 1
+        state.since_skip = 0
+
+
+def _tracking(state: State, batch: Batch, tracked: Batch | None) -> AbstractContextManager[None]:
+    if state.method.ema is None or batch is tracked:
+        return state.ranks.tracking(state.net)
+    return frozen_ema(state.net)
+
+
+def _sum_gradients(state: State) -> None:
+    if state.ranks.size > 1:
+        for parameter in state.net.parameters():
+            if parameter.grad is not None:
+                state.ranks.add(parameter.grad)
+
+
+def _term(state: State, term: Term, share: float, logits: Tensor, batch: Batch) -> Tensor:
+    weight = share * term.weight
+    if term.shared:  # λ = |M| / |T_t|, 0 while nothing is stored
+        weight *= state.memory.capacity / state.lesson.size if state.memory else 0.0
+    return weight * term.loss.of(logits, batch, state.lesson)

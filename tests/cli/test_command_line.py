@@ -1,0 +1,326 @@
+"""The command line, as a user types it: real processes, real files."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from helpers.command_line import DIGITS, SMALL, bnt, cifar10, refused
+
+pytestmark = pytest.mark.journey
+
+
+def test_help_needs_no_torch_and_names_every_command(tmp_path):
+    done = bnt("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("│ ")}
+    assert {
+        *("demo", "run", "resume", "study", "report", "methods", "streams", "bench"),
+        *("diagnose", "recalibrate", "learn", "predict", "export"),
+    } <= listed
+    probe = "import sys; sys.argv = ['bnt', '--help']\nfrom bntricks.cli import main\n"
+    probe += "try: main()\nexcept SystemExit: assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True)
+
+
+def test_a_sweep_leaves_torch_to_its_workers(tmp_path):
+    probe = """
+import sys
+from bntricks.runs.config import Config
+from bntricks.sweeps.local import sweep
+
+little = dict(width=2, stages=2, blocks=1, images_per_class=20, epochs=1)
+[record] = sweep([Config(stream="seq-digits", **little)], workers=1)
+sys.exit("torch" in sys.modules or not isinstance(record, dict))
+"""
+    subprocess.run([sys.executable, "-c", probe], check=True, cwd=tmp_path)
+
+
+def test_help_of_run_teaches_every_flag(tmp_path):
+    done = bnt("run", "--help", cwd=tmp_path)
+    for flag in ("--method", "--memory", "--image-size", "--track", "--force", "--json"):
+        assert flag in done.stdout
+    assert "[default: 0.03]" in done.stdout
+    assert "default: False" not in done.stdout
+
+
+def test_methods_and_streams_are_listed_for_people_and_programs(tmp_path):
+    rows = json.loads(bnt("methods", "--json", cwd=tmp_path).stdout)
+    row = next(row for row in rows if row["name"] == "er-bnt")
+    assert (row["ema"], row["parameters"], row["forwards"]) == ("B_b", "B_t, B_M", 2)
+    assert "er-bnt-no-simulator" in bnt("methods", cwd=tmp_path).stdout
+    names = {row["name"] for row in json.loads(bnt("streams", "--json", cwd=tmp_path).stdout)}
+    assert {"seq-digits", "seq-cifar10", "seq-cifar100-20", "seq-tiny-imagenet", "folder"} <= names
+    assert "seq-tiny-imagenet-20" in bnt("streams", cwd=tmp_path).stdout
+
+
+def test_a_run_is_recorded_and_never_trained_twice(tmp_path):
+    first = bnt("run", "--method", "er-bnt", *DIGITS, "--json", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    record = json.loads(first.stdout)
+    assert first.stdout.count("\n") == 1
+    r = record["accuracy"]
+    assert len(r) == 5
+    assert all((value is None) == (j > i) for i, row in enumerate(r) for j, value in enumerate(row))
+    assert record["acc"] == pytest.approx(sum(r[4]) / 5)
+    assert record["bwt"] == pytest.approx(sum(r[4][j] - r[j][j] for j in range(4)) / 4)
+    assert record["data"]["images"]["train"] == 240
+    assert record["tracking_forwards"] > 0
+    for key in ("method", "stream", "seed", "forwards_per_step", "peak_memory_mb", "versions"):
+        assert key in record
+    folder = tmp_path / record["path"]
+    on_disk = json.loads((folder / "record.json").read_text())
+    assert on_disk["accuracy"] == r
+
+    written = (folder / "record.json").stat().st_mtime_ns
+    again = bnt("run", "--method", "er-bnt", *DIGITS, cwd=tmp_path)
+    assert "already there" in again.stdout
+    assert (
+        json.loads(bnt("run", "--method", "er-bnt", *DIGITS, "--json", cwd=tmp_path).stdout)[
+            "accuracy"
+        ]
+        == r
+    )
+    assert (folder / "record.json").stat().st_mtime_ns == written
+    forced = bnt("run", "--method", "er-bnt", *DIGITS, "--force", "--json", cwd=tmp_path)
+    assert json.loads(forced.stdout)["accuracy"] == r
+    assert (folder / "record.json").stat().st_mtime_ns > written
+
+
+def test_the_same_run_is_the_same_whatever_does_not_matter(tmp_path):
+    paths = {
+        json.loads(bnt("run", *DIGITS, *more, "--json", cwd=tmp_path).stdout)["path"]
+        for more in (
+            ["--method", "sgd"],
+            ["--method", "sgd", "--memory", "77"],
+            ["--method", "sgd", "--track", "every-step"],
+        )
+    }
+    assert len(paths) == 1
+
+
+def test_a_default_spelt_out_is_the_same_run(tmp_path):
+    runs = [
+        json.loads(bnt("run", "--method", "der++", *DIGITS, *more, "--json", cwd=tmp_path).stdout)
+        for more in ([], ["--alpha", "0.2"], ["--as-published"], ["--alpha", "0.9"])
+    ]
+    assert runs[0]["path"] == runs[1]["path"] == runs[2]["path"] != runs[3]["path"]
+    assert runs[0]["config"]["hyper"] == {"alpha": 0.2, "beta": 0.5}
+
+
+NAMES = [
+    *("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss", "er", "er-bnt", "der++", "der++-bnt"),
+    *("icarl", "icarl-bnt", "der", "der-bnt", "fdr-bnt", "gss-bnt", "er-balance-batch"),
+    *("er-cur+buf", "er-cur+prev", "er-balance-joint-train", "er-bnt-no-simulator"),
+    *("er-bnt-imbalance-tracker", "icarl-concat", "icarl-bnt-no-simulator"),
+    *("icarl-bnt-imbalance-tracker", "er-recalibrate"),
+]
+
+
+def test_every_row_of_the_papers_tables_is_there(tmp_path):
+    rows = json.loads(bnt("methods", "--json", cwd=tmp_path).stdout)
+    assert sorted(row["name"] for row in rows) == sorted(NAMES)
+
+
+ONE_AFTER_THE_OTHER = """
+import sys
+from bntricks.cli import main
+
+names, flags = sys.argv[1].split(), sys.argv[2:]
+for name in names:
+    sys.argv = ["bnt", "run", "--method", name, *flags]
+    try:
+        main()
+    except SystemExit as left:
+        assert not left.code, name
+"""
+
+
+def test_every_method_runs_from_the_command_line(tmp_path):
+    """In one process, as most of a short run is its start."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER, " ".join(NAMES), *DIGITS, "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [record["method"] for record in records] == list(NAMES)
+    assert all(None not in record["accuracy"][-1] for record in records)
+
+
+def test_joint_is_measured_once_and_has_no_backward_transfer(tmp_path):
+    record = json.loads(bnt("run", "--method", "joint", *DIGITS, "--json", cwd=tmp_path).stdout)
+    assert record["bwt"] is None
+    assert all(value is None for row in record["accuracy"][:-1] for value in row)
+    assert None not in record["accuracy"][-1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--method", "er-bmt"], ["er-bmt", "did you mean er-bnt?"]),
+        (["--stream", "seq-cifar11"], ["seq-cifar11", "seq-cifar10"]),
+        (["--memory", "-5"], ["--memory -5", "greater than or equal to 1"]),
+        (["--epochs", "0"], ["--epochs 0", "greater than or equal to 1"]),
+        (["--lr", "nan"], ["--lr nan", "finite"]),
+        (["--lr", "fast"], ["--lr fast", "number"]),
+        (["--batch", "1"], ["--batch 1"]),
+        (["--epoch", "3"], ["--epoch", "did you mean --epochs?"]),
+        (["--alpha", "0.5"], ["er-bnt has no hyper-parameter --alpha"]),
+        (["--method", "der++", "--gamma", "1"], ["der++ has no", "--alpha (default 0.2), --beta"]),
+        (["--method", "der++", "--alpha", "-1"], ["--alpha -1", "greater than or equal to 0"]),
+        (["--method", "icarl", "--memory", "9"], ["an image of each class", "--memory to 10"]),
+        (["--method", "gem", "--memory", "4"], ["an image of each task", "--memory to 5"]),
+        (["--device", "tpu"], ["--device tpu"]),
+        (["--device", "cuda:7"], ["--device cuda:7", "--device cpu"]),
+        (["--stream", "seq-cifar10", "--data", "nowhere"], ["nowhere", "does not exist"]),
+        (["--stream", "folder"], ["--data"]),
+        (["--image-size", "4"], ["--image-size 4"]),
+        (["stray"], ["stray"]),
+    ],
+)
+def test_a_mistake_is_one_clear_line_and_leaves_nothing_behind(tmp_path, flags, words):
+    base = [] if "--stream" in flags else ["--stream", "seq-digits"]
+    refused(bnt("run", *base, *flags, cwd=tmp_path), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_command_gets_a_suggestion(tmp_path):
+    refused(bnt("demmo", cwd=tmp_path), "demmo", "demo")
+
+
+def test_a_truncated_file_is_named_before_any_training(tmp_path):
+    folder = cifar10(tmp_path / "data")
+    whole = (folder / "data_batch_3.bin").read_bytes()
+    (folder / "data_batch_3.bin").write_bytes(whole[:-100])
+    done = bnt("run", "--stream", "seq-cifar10", "--data", "data", *SMALL, cwd=tmp_path)
+    refused(done, "data_batch_3.bin", "cut off")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_cut_down_data_is_labelled(tmp_path):
+    cifar10(tmp_path / "data")
+    flags = ["run", "--method", "er", "--stream", "seq-cifar10", "--data", "data", *SMALL]
+    done = bnt(*flags, "--image-size", "8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "cut-down data: 200 of 50000 training" in done.stdout
+    record = json.loads(bnt(*flags, "--image-size", "8", "--json", cwd=tmp_path).stdout)
+    assert record["data"]["cut_down"] is True
+    assert record["data"]["official_images"] == {"train": 50000, "test": 10000}
+
+
+def test_the_data_counts_and_not_where_it_lies(tmp_path):
+    cifar10(tmp_path / "here")
+    cifar10(tmp_path / "there")
+    cifar10(tmp_path / "other", seed=1)
+    flags = ["run", "--stream", "seq-cifar10", *SMALL, "--image-size", "8", "--json"]
+    paths = [
+        json.loads(bnt(*flags, "--data", where, cwd=tmp_path).stdout)["path"]
+        for where in ("here", "there", "other")
+    ]
+    assert paths[0] == paths[1] != paths[2]
+
+
+def test_a_folder_of_photographs_is_a_stream(tmp_path):
+    random = np.random.default_rng(0)
+    for name in ("[bold] cat", "dog", "ёж", "owl"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(6):
+            pixels = random.integers(0, 256, (20, 24, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.jpg")
+    flags = ["run", "--stream", "folder", "--data", "photos", "--image-size", "8", *SMALL]
+    done = bnt(*flags, "--tasks", "dog,owl,ёж", "--tasks", '["[bold] cat"]', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(next((tmp_path / "runs").glob("*/record.json")).read_text())
+    assert record["data"]["class_names"] == ["dog", "owl", "ёж", "[bold] cat"]
+    assert record["data"]["classes"] == [[0, 1, 2], [3]]
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = bnt("run", "--method", "sgd", *DIGITS, "--out", "file/runs", cwd=tmp_path)
+    refused(done, "file/runs", "--out")
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path):
+    done = bnt("run", "--method", "sgd", *DIGITS, "--lr", "1e30", cwd=tmp_path)
+    refused(done, "not finite at step", "lower --lr", code=1)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_corrupt_record_is_not_taken_for_a_result(tmp_path):
+    path = json.loads(bnt("run", "--method", "sgd", *DIGITS, "--json", cwd=tmp_path).stdout)["path"]
+    (tmp_path / path / "record.json").write_text('{"accuracy": [')
+    refused(bnt("run", "--method", "sgd", *DIGITS, cwd=tmp_path), "no record", "--force")
+    again = bnt("run", "--method", "sgd", *DIGITS, "--force", cwd=tmp_path)
+    assert again.returncode == 0
+
+
+@pytest.fixture
+def long_run(tmp_path):
+    """A run that is in the middle of its work."""
+    flags = ["run", "--method", "sgd", *DIGITS[:-1], "100000"]  # epochs
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bntricks", *flags], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("runs/*/log.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    yield process, flags
+    process.kill()
+
+
+def test_two_processes_never_work_on_one_run_and_a_killed_one_blocks_nobody(long_run, tmp_path):
+    process, flags = long_run
+    refused(bnt(*flags, cwd=tmp_path), "another process", code=3)
+    process.kill()
+    process.wait()
+    lock = next(tmp_path.glob("runs/*/lock"))
+    take = f"import fcntl; fcntl.flock(open({str(lock)!r}), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    subprocess.run([sys.executable, "-c", take], check=True)
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_ends_cleanly(long_run, sent, code):
+    process, _ = long_run
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path):
+    done = bnt("demo", "--quick", "--seeds", "1", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-cur+buf", "er-bnt", "joint"]
+    assert "too short" in result["note"]
+    again = bnt("demo", "--quick", "--seeds", "1", cwd=tmp_path)
+    assert again.stderr.count("already there") == 5
+    assert "too short to show the effect" in again.stdout
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 5
+    assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000
+
+
+@pytest.mark.slow
+def test_a_bench_measures_every_part_against_its_bound(tmp_path):
+    flags = ["--width", "2", "--rounds", "6", "--methods", "er", "gss", "--json"]
+    done = bnt("bench", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"]
+    assert list(dict.fromkeys(row["part"] for row in rows)) == parts
+    for row in rows:
+        assert row["low"] <= row["ratio"] <= row["high"]
+        assert (row["bound"] is None) == (row["met"] is None)
+    assert {"er", "gss, gate closed", "gss, gate open"} <= {row["name"] for row in rows}

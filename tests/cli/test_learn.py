@@ -1,0 +1,227 @@
+"""From folders of photographs to a model that answers, as a user types it."""
+
+import csv
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+
+import pytest
+import torch
+from PIL import Image
+
+from bntricks import Learner
+from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
+
+ASK = """
+import sys
+import torch
+from bntricks import Learner
+torch.set_num_threads(1)
+x = torch.load(sys.argv[2], weights_only=True)
+torch.save(Learner.load(sys.argv[1]).scores(x), sys.argv[3])
+"""
+
+
+def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
+    def bnt(*arguments):
+        command = [sys.executable, "-m", "bntricks", *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    printed = bnt("learn", first, "--into", "m.safetensors", *TINY, "--batch", 8, "--epochs", 20)
+    assert "crimson, grün, navy" in printed
+    found = json.loads(bnt("learn", second, "--into", "m.safetensors", "--epochs", 20, "--json"))
+    old, new = found["tasks"]
+    assert old["classes"] == list(FIRST)
+    assert new["classes"] == sorted(SECOND)
+    assert (old["images"], new["images"], found["images"]) == (6, 6, 30)
+    assert old["before"] > 90
+    assert new["before"] is None
+    assert found["all"]["after"] > 60
+
+    answers = json.loads(bnt("predict", "m.safetensors", second, first / "navy", "--json"))
+    assert len(answers) == 3 * 12 + 12
+    assert set(answers[0]) == {"path", "label", "probability"}
+    right = [answer["label"] in answer["path"] for answer in answers]
+    assert sum(right) > 0.6 * len(right)
+    assert all(1 / 6 <= answer["probability"] <= 1 for answer in answers)
+
+
+def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path):
+    learner = Learner.load(model)
+    x = torch.from_numpy(pictures("grün", 30, seed=1))
+    torch.save(x, tmp_path / "x")
+    ask = [sys.executable, "-c", ASK, model, tmp_path / "x", tmp_path / "scores"]
+    subprocess.run(ask, check=True)
+    assert torch.equal(torch.load(tmp_path / "scores", weights_only=True), learner.scores(x))
+
+
+def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
+    more = {name: pictures(name) for name in SECOND}
+    once = Learner.load(model)
+    once.save(tmp_path / "again")
+    twice = Learner.load(tmp_path / "again")
+    assert once.memory.offered == twice.memory.offered == 4 * 30
+    for learner in (once, twice):
+        learner.learn(more, epochs=2, sink=lambda event: None)
+    for name, value in once.net.state_dict().items():
+        assert torch.equal(value, twice.net.state_dict()[name]), name
+    assert torch.equal(once.memory.x, twice.memory.x)
+    assert once.memory.offered == twice.memory.offered == 2 * (2 * 30)
+
+
+def test_test_images_are_kept_and_never_trained_on(model):
+    learner = Learner.load(model)
+    held = {bytes(x.numpy()) for x in learner.tests.x}
+    assert len(held) == 6
+    assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
+    learner.learn({name: pictures(name) for name in SECOND}, epochs=1, sink=lambda event: None)
+    assert held < {bytes(x.numpy()) for x in learner.tests.x}
+    assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
+
+
+def test_accuracies_are_those_of_the_test_images(model):
+    learner = Learner.load(model)
+    before = [
+        learner.classes[y] == p
+        for y, p in zip(learner.tests.y, learner.predict(learner.tests.x), strict=True)
+    ]
+    found = learner.learn(
+        {name: pictures(name) for name in SECOND}, epochs=2, sink=lambda event: None
+    )
+    assert found.tasks[0].before == pytest.approx(100 * sum(before) / len(before))
+    said = learner.predict(learner.tests.x)
+    right = [learner.classes[y] == p for y, p in zip(learner.tests.y, said, strict=True)]
+    assert found.tasks[0].after == pytest.approx(100 * sum(right[:6]) / 6)
+    assert found.tasks[1].after == pytest.approx(100 * sum(right[6:]) / 6)
+    assert found.all.after == pytest.approx(100 * sum(right) / 12)
+
+
+def test_at_most_a_hundred_images_of_a_class_are_held_out():
+    from bntricks.model.samples import gather
+
+    many = {"crimson": pictures("crimson", 700), "navy": pictures("navy", 10)}
+    material = gather(many, size=8, held_out=0.2)
+    assert torch.bincount(material.test.y).tolist() == [100, 2]
+    assert torch.bincount(material.train.y).tolist() == [600, 8]
+
+
+def test_predictions_are_printed_for_people_and_spreadsheets(bnt, model, tmp_path):
+    odd = os.fsdecode(b'\xff=1+1, "x"\n.png')  # not UTF-8, and more
+    Image.fromarray(pictures("navy", 1)[0].transpose(1, 2, 0)).save(tmp_path / odd)
+    done = bnt("predict", model, tmp_path / odd, "--json")
+    assert done.code == 0, done.err
+    (answer,) = json.loads(done.out)
+    assert answer["path"] == str(tmp_path / odd)
+    text = bnt("predict", model, tmp_path / odd).out
+    assert "\\udcff=1+1" in text
+    assert f"{100 * answer['probability']:.1f}" in text
+    done = subprocess.run(
+        [sys.executable, "-m", "bntricks", "predict", model, odd, "--csv"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    rows = list(csv.reader(io.StringIO(os.fsdecode(done.stdout))))
+    assert rows == [
+        ["path", "label", "probability"],
+        [odd, answer["label"], str(answer["probability"])],
+    ]
+
+
+def test_formats_are_one_at_a_time(refused, model, first):
+    refused("predict", model, first, "--json", "--csv", words=["leave one of them out"])
+
+
+def test_images_that_cannot_be_read_are_named_and_refused_or_left_out(
+    bnt, refused, first, tmp_path
+):
+    (first / "navy" / "bad.png").write_bytes(b"not an image")
+    (first / "navy" / ".hidden.png").write_bytes(b"not an image")
+    into = tmp_path / "m"
+    said = refused("learn", first, "--into", into, *TINY, words=["bad.png", "--skip-unreadable"])
+    assert "hidden" not in said
+    assert not into.exists()
+    done = bnt("learn", first, "--into", into, *TINY, "--epochs", 1, "--skip-unreadable", "--json")
+    assert done.code == 0, done.err
+    assert "bad.png" in done.err
+    found = json.loads(done.out)
+    assert found["images"] == 30
+    assert len(found["unreadable"]) == 1
+
+    files = sorted((first / "navy").glob("[!.]*"))
+    refused("predict", into, *files, words=["bad.png", "--skip-unreadable"])
+    done = bnt("predict", into, *files, "--skip-unreadable", "--json")
+    assert "bad.png" in done.err
+    assert [answer["path"] for answer in json.loads(done.out)] == [
+        str(file) for file in files if file.name != "bad.png"
+    ]
+
+
+def test_pipes_links_and_missing_files_are_named_and_not_waited_for(refused, model, tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+    refused("predict", model, tmp_path / "pipe.png", words=["pipe.png", "not a file"])
+    (tmp_path / "link.png").symlink_to(tmp_path / "nowhere")
+    refused("predict", model, tmp_path / "link.png", words=["link.png", "no such file"])
+    refused("predict", model, tmp_path / "none.png", words=["none.png", "no such file"])
+    (tmp_path / "empty").mkdir()
+    refused("predict", model, tmp_path / "empty", words=["empty", "no images"])
+
+
+def png_of(width, height):
+    """A small file that claims to be a large image."""
+
+    def chunk(kind, body):
+        whole = kind + body
+        return struct.pack(">I", len(body)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0"))
+
+
+def test_an_image_that_would_fill_the_memory_is_refused_unopened(refused, model, first, tmp_path):
+    bomb = first / "navy" / "bomb.png"
+    bomb.write_bytes(png_of(30_000, 30_000))
+    refused("predict", model, bomb, words=["bomb.png", "decompression bomb"])
+    refused("learn", first, "--into", tmp_path / "m", words=["bomb.png", "decompression bomb"])
+
+
+def test_a_model_keeps_what_it_was_made_with(refused, model, second):
+    words = ["--width", "--memory", "another file"]
+    refused("learn", second, "--into", model, "--width", 8, "--memory", 9, words=words)
+
+
+def test_known_classes_are_not_learned_twice(refused, model, tmp_path):
+    folder = write_folder(tmp_path / "third", ["navy", "黒"])
+    refused("learn", folder, "--into", model, words=["'navy'", "new classes only"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--method", "er-bmt"], ["er-bmt", "did you mean"]),
+        (["--method", "joint"], ["joint", "all tasks at once"]),
+        (["--method", "gem"], ["gem", "--tasks"]),
+        (["--method", "icarl", "--memory", "2"], ["icarl", "memory of 2"]),
+        (["--alpha", "2"], ["er-bnt", "--alpha"]),
+        (["--epochs", "0"], ["epochs"]),
+        (["--epoch", "5"], ["--epoch", "did you mean --epochs"]),
+        (["--device", "gpu"], ["--device gpu", "cuda:N"]),
+        (["--device", "cuda:99"], ["cuda:99"]),
+    ],
+)
+def test_mistakes_are_a_line_and_leave_nothing(refused, first, tmp_path, flags, words):
+    before = set(tmp_path.iterdir())
+    refused("learn", first, "--into", tmp_path / "m", "--image-size", 8, *flags, words=words)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_places_where_no_model_can_be_are_refused_before_any_work(refused, first, tmp_path):
+    refused("learn", first, "--into", tmp_path, words=["is a folder"])
+    refused("learn", first, "--into", tmp_path / "no" / "m", words=["does not exist"])
+    refused("learn", tmp_path / "none", "--into", tmp_path / "m", words=["none", "does not exist"])

@@ -1,0 +1,43 @@
+"""The command line as a process, and what its failures have in common."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+SMALL = ["--width", "2", "--blocks", "1", "--stages", "2", "--epochs", "1"]
+DIGITS = ["--stream", "seq-digits", "--images-per-class", "24", *SMALL]
+
+
+def bnt(*arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "bntricks", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def refused(done, *words, code=2):
+    """A planned failure: this code, these words, no traceback, nothing on stdout."""
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+    assert done.stdout == ""
+
+
+def cifar10(folder, *, per_class=4, seed=0):
+    """CIFAR-10 in its binary layout, tiny."""
+    folder = folder / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"]:
+        labels = np.repeat(np.arange(10, dtype=np.uint8), per_class)
+        pixels = random.integers(0, 256, (len(labels), 3072), dtype=np.uint8)
+        (folder / name).write_bytes(np.hstack([labels[:, None], pixels]).tobytes())
+    (folder / "batches.meta.txt").write_text("\n".join(f"class{i}" for i in range(10)) + "\n")
+    return folder

@@ -1,0 +1,58 @@
+"""What every method must do on an easy stream of seconds: nobody notices a broken replay later."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from bntricks.methods import entries, make
+from bntricks.runs.config import Config
+from bntricks.runs.record import acc
+from bntricks.runs.train import train
+from bntricks.streams import from_arrays
+
+REHEARSAL = [n for n in entries() if make(n).replayed]
+# Logits alone carry little after so short a training; everyone else replays labels or classes.
+MARGIN = {"der": 10, "der-bnt": 10}
+
+
+@cache
+def stream():
+    """Six kinds of 8×8 patterns with noise, two at a time."""
+    random = np.random.default_rng(0)
+    patterns = random.integers(0, 256, (6, 8, 8))
+
+    def images(count):
+        y = np.repeat(np.arange(6), count)
+        noisy = patterns[y] + random.normal(0, 60, (len(y), 8, 8))
+        return noisy.clip(0, 255).astype(np.uint8), y
+
+    return from_arrays(*images(48), *images(20))
+
+
+@cache
+def accuracy(name):
+    config = Config(
+        method=name, epochs=8, batch=8, memory=36, memory_batch=16, width=6, blocks=1, stages=2
+    )
+    return acc(train(config, stream()).accuracy)
+
+
+def cases():
+    """Every method; GSS, which takes many times as long, only where there is time."""
+    for name in entries():
+        marks = [pytest.mark.slow] if name.startswith("gss") else []
+        if name not in ("sgd", "joint"):
+            yield pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", list(cases()))
+def test_replay_beats_its_absence_and_joint_training_beats_all(name):
+    assert accuracy("joint") > 95
+    assert accuracy("joint") >= accuracy(name)
+    if name in REHEARSAL:
+        assert accuracy(name) > accuracy("sgd") + MARGIN.get(name, 30)
+
+
+def test_training_without_a_memory_knows_only_the_last_task():
+    assert 30 < accuracy("sgd") < 40

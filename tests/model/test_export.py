@@ -1,0 +1,97 @@
+"""What onnxruntime says of an exported model is what the learner says."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bntricks import Learner
+from helpers.colours import FIRST, SECOND, pictures
+
+
+def hear(event):
+    """Somebody else's progress."""
+
+
+def ask(path, x):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    said = session.get_modelmeta().custom_metadata_map
+    return session.run(["probabilities"], {"images": x.numpy()})[0], json.loads(said["classes"])
+
+
+@pytest.mark.slow
+def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model, tmp_path):
+    learner = Learner.load(model)
+    learner.learn({name: pictures(name) for name in SECOND}, epochs=4, sink=hear)
+    learner.save(model)
+    done = bnt("export", model, "--onnx", tmp_path / "m.onnx")
+    assert done.code == 0, done.err
+    assert "agree to" in done.out
+    noise = torch.randint(256, (9, 3, 8, 8), dtype=torch.uint8)
+    real = torch.cat([torch.from_numpy(pictures(name, 5)) for name in (*FIRST, *SECOND)])
+    for x in (noise, real, real[:1]):
+        found, names = ask(tmp_path / "m.onnx", x)
+        assert names == [*FIRST, *SECOND]
+        assert np.abs(found - learner.predict_proba(x).numpy()).max() < 1e-4
+
+
+@pytest.mark.slow
+def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
+    from bntricks.model.create import fresh
+    from bntricks.model.export import to_onnx
+    from bntricks.model.learn import teach
+    from bntricks.model.samples import gather
+
+    material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
+    learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl")
+    teach(learner, material, epochs=2, lr=None, sink=hear)
+    assert to_onnx(learner, tmp_path / "m.onnx") < 1e-4
+    x = torch.from_numpy(pictures("navy", 5, seed=4))
+    found, _ = ask(tmp_path / "m.onnx", x)
+    assert np.abs(found - learner.predict_proba(x).numpy()).max() < 1e-4
+
+
+@pytest.mark.slow
+def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
+    from bntricks.model.export import to_onnx
+
+    net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    learner = Learner.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
+    to_onnx(learner, tmp_path / "m.onnx")
+    x = torch.randn(3, 5)
+    found, names = ask(tmp_path / "m.onnx", x)
+    assert names == ["a", "b"]
+    assert np.abs(found - net(x).softmax(1).detach().numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize("off", [1e-3, np.nan])
+def test_a_file_that_disagrees_is_not_written(model, off):
+    from bntricks.model.export import check_agreement
+
+    class Session:
+        """A runtime that is a little off."""
+
+        def run(self, names, inputs):
+            return [
+                learner.predict_proba(torch.from_numpy(inputs["images"])).numpy() + np.float32(off)
+            ]
+
+    learner = Learner.load(model)
+    with pytest.raises(Exception, match="nothing was written"):
+        check_agreement(learner, Session())
+
+
+def test_without_the_extra_a_line_says_what_to_install(refused, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    refused("export", model, "--onnx", tmp_path / "m.onnx", words=["pip install 'bntricks[onnx]'"])
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_an_export_needs_somewhere_else_to_go(refused, model, tmp_path):
+    refused("export", model, words=["--onnx FILE"])
+    refused("export", model, "--safetensors", model, words=["the model itself"])
+    refused("export", model, "--onnx", tmp_path / "no" / "m", words=["does not exist"])

@@ -1,0 +1,150 @@
+"""The model file: readable by anyone, with or without its memory, whole or untouched."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import safetensors.torch as safe
+import torch
+from safetensors import safe_open
+
+from bntricks import Learner, UserError
+from helpers.colours import FIRST, pictures, write_folder
+
+
+def hear(event):
+    """Somebody else's progress."""
+
+
+def test_anyone_can_read_it_and_it_tells_nothing_of_the_machine(model, tmp_path):
+    with safe_open(model, "pt") as file:
+        about = json.loads(file.metadata()["bntricks"])
+        assert torch.isfinite(file.get_tensor("net.conv.weight")).all()
+        assert file.get_tensor("net.bn.running_mean").shape == (4,)
+    assert [task["classes"] for task in about["taught"]] == [list(FIRST)]
+    assert about["taught"][0]["images"] == 30
+    assert about["taught"][0]["epochs"] == 4
+    assert len(about["taught"][0]["date"]) == len("2022-02-16")
+    assert (about["method"], about["memory"], about["with_memory"]) == ("er-bnt", 24, True)
+    assert set(about["versions"]) == {"bntricks", "torch"}
+    content = model.read_bytes()
+    for place in (str(tmp_path), f"{Path.home()}/", os.uname().nodename):
+        assert place.encode() not in content
+
+
+def test_names_may_be_any_text(model, tmp_path):
+    names = ["a\nb", 'say "hi"', "</script>", "{{x}}", "\x00", "é" * 300, "\u202eabc", " "]
+    learner = Learner.load(model)
+    learner.learn({n: pictures("黒", 3, seed=k) for k, n in enumerate(names)}, epochs=1, sink=hear)
+    learner.save(tmp_path / "m")
+    again = Learner.load(tmp_path / "m")
+    assert again.classes == (*FIRST, *names)
+    assert again.groups == (FIRST, tuple(names))
+    x = torch.from_numpy(pictures("黒", 20))
+    assert again.predict(x) == learner.predict(x)
+
+
+def test_odd_names_are_printed_in_one_line_each(bnt, model, tmp_path):
+    learner = Learner.load(model)
+    odd = "two\nlines [red]\x1b[31m"
+    learner.learn({odd: pictures("黒", 30)}, epochs=30, sink=hear)
+    learner.save(model)
+    folder = write_folder(tmp_path / "new", ["黒"], count=4)
+    lines = bnt("predict", model, folder).out.splitlines()
+    assert len(lines) == 1 + 4
+    assert "two\\nlines [red]\\x1b[31m" in lines[1]
+    text = bnt("learn", folder, "--into", model, "--epochs", 1).out
+    assert "task 2: two\\nlines [red]\\x1b[31m" in text
+
+
+def test_without_its_memory_it_predicts_the_same_and_holds_no_images(bnt, model, tmp_path):
+    small = tmp_path / "small"
+    done = bnt("export", model, "--safetensors", small)
+    assert done.code == 0, done.err
+    assert {name.split(".")[0] for name in safe.load_file(small)} == {"net"}
+    learner, x = Learner.load(small), torch.from_numpy(pictures("navy", 20))
+    assert torch.equal(learner.scores(x), Learner.load(model).scores(x))
+    assert learner.groups == (FIRST,)
+
+
+def test_without_its_memory_it_cannot_learn_on_and_says_so(refused, model, tmp_path, second):
+    Learner.load(model).save(tmp_path / "small", memory=False)
+    before = (tmp_path / "small").read_bytes()
+    words = ["without its memory", "the file that has its memory"]
+    refused("learn", second, "--into", tmp_path / "small", words=words)
+    assert (tmp_path / "small").read_bytes() == before
+    Learner.load(tmp_path / "small").save(tmp_path / "again")  # memory=True makes none up
+    with pytest.raises(UserError, match="without its memory"):
+        Learner.load(tmp_path / "again").learn({"x": pictures("黒")}, sink=hear)
+
+
+def test_nearest_means_survive_without_exemplars(tmp_path):
+    from bntricks.model.create import fresh
+    from bntricks.model.learn import teach
+    from bntricks.model.samples import gather
+
+    material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
+    learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
+    teach(learner, material, epochs=2, lr=None, sink=hear)
+    x = torch.from_numpy(pictures("navy", 20))
+    for whole in (True, False):
+        learner.save(tmp_path / "m", memory=whole)
+        again = Learner.load(tmp_path / "m")
+        assert torch.equal(again.scores(x), learner.scores(x))
+        assert again.predict_proba(x).sum(1).allclose(torch.ones(20))
+
+
+LESSON = """
+import sys
+from pathlib import Path
+from bntricks.cli import main
+from bntricks.training.learner import Learner
+
+observe = Learner.observe
+
+def marked(self, *batch, **how):
+    Path(MARK).touch()
+    return observe(self, *batch, **how)
+
+Learner.observe = marked
+sys.argv = ["bnt", *sys.argv[1:]]
+main()
+"""
+
+
+def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
+    before, folder = model.read_bytes(), tmp_path / "marks"
+    folder.mkdir()
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        mark = folder / str(int(number))
+        learn = ["learn", second, "--epochs", "100000", "--into", model]
+        command = [sys.executable, "-c", LESSON.replace("MARK", repr(str(mark))), *learn]
+        with subprocess.Popen(command, stderr=subprocess.PIPE) as lesson:
+            while lesson.poll() is None and not mark.exists():
+                time.sleep(0.05)
+            lesson.send_signal(number)
+            assert lesson.wait() == (-9 if number == signal.SIGKILL else 143)
+        assert mark.exists()
+        assert model.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_model_is_taught_by_one_at_a_time(refused, model, second):
+    from bntricks.files import held
+
+    with held(model):
+        refused("learn", second, "--into", model, words=["being taught by another"], code=3)
+
+
+def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("bntricks.model.file.write_atomically", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        Learner.load(model).save(tmp_path / "m")

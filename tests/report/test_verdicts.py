@@ -1,0 +1,330 @@
+"""Verdicts on claims, from made-up runs whose differences are known."""
+
+import random
+
+import pytest
+
+from bntricks.errors import UserError
+from bntricks.paper import Side, Study, load_study
+from bntricks.report.verdicts import records_of, value, verdicts
+from bntricks.runs import record as records
+from bntricks.runs.config import Config
+
+MATRIX = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]
+LITE = {"epochs": 40, "memory": 200}
+STREAM = "seq-cifar10"
+
+
+def matrix(final, tasks=3):
+    """Tasks just learned at 90, all of them at `final` in the end."""
+    early = [[90.0 if j == i else 50.0 if j < i else None for j in range(tasks)] for i in range(2)]
+    return [*early, [final] * tasks]
+
+
+def a_run(method, seed, final=50.0, *, r=None, fingerprint="images", path=None, **knobs):
+    r = r or matrix(final)
+    config = Config(method=method, stream=STREAM, seed=seed, **{**LITE, **knobs})
+    return {
+        "method": method,
+        "stream": STREAM,
+        "seed": seed,
+        **records.metrics(r),
+        "accuracy": r,
+        "config": config.model_dump(mode="json"),
+        "data": {"fingerprint": fingerprint},
+        "path": path or f"runs/{method}-{seed}",
+    }
+
+
+def runs(method, finals, **knobs):
+    return [a_run(method, seed, final, **knobs) for seed, final in enumerate(finals)]
+
+
+def a_study(*statements, methods=("er", "er-bnt"), **parts):
+    whole = {
+        "name": "little",
+        "title": "Little",
+        "artefacts": ["none"],
+        "methods": methods,
+        "streams": [STREAM],
+        "scale": {name: {"seeds": 2, "overrides": LITE} for name in ("paper", "lite", "smoke")},
+        "claims": statements,
+    }
+    return Study.model_validate({**whole, **parts})
+
+
+def claim(kind="greater", metric="acc", a="er-bnt", b="er", **parts):
+    def side(name):
+        method, _, variant = name.partition("/")
+        return {"method": method, "variant": variant}
+
+    text = f"{kind} {metric} {a} {b} {parts}".replace("{", "").replace("}", "")
+    found = {"text": text, "where": "w", "kind": kind, "metric": metric, "stream": STREAM}
+    return found | {"a": side(a)} | ({"b": side(b)} if b else {}) | parts
+
+
+def judge(found, statement=None, **parts):
+    (row,) = verdicts(a_study(statement or claim(), **parts), "lite", found)
+    return row
+
+
+def test_a_planted_effect_holds_and_its_reverse_does_not():
+    better, worse = [60.0, 62.0, 61.0, 63.0], [50.0, 51.0, 52.0, 50.0]
+    row = judge([*runs("er-bnt", better), *runs("er", worse)])
+    assert (row.verdict, row.seeds) == ("holds", 4)
+    assert row.ours == pytest.approx(10.75)
+    assert row.low < 10.75 < row.high
+    assert row.p == 2 / 16
+    assert judge([*runs("er-bnt", worse), *runs("er", better)]).verdict == "does not hold"
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_noise_is_undecided_whichever_way_its_mean_falls(side):
+    noise = [50 + side * difference for difference in (5.0, -1.0, 4.0, -2.0)]
+    row = judge([*runs("er-bnt", noise), *runs("er", [50.0] * 4)])
+    assert (row.verdict, row.ours) == ("undecided", 1.5 * side)
+    assert row.low < 0 < row.high
+
+
+def test_pairing_by_seed_finds_what_lies_below_the_spread_between_seeds():
+    base = [30.0, 50.0, 70.0, 90.0]
+    lifted = [value + gain for value, gain in zip(base, [1.0, 1.2, 0.9, 1.1], strict=True)]
+    shuffled = random.Random(1).sample([*runs("er-bnt", lifted), *runs("er", base)], 8)
+    assert judge(shuffled).verdict == "holds"
+
+
+def test_a_single_seed_is_never_a_verdict():
+    row = judge([*runs("er-bnt", [90.0]), *runs("er", [10.0])])
+    assert (row.verdict, row.seeds, row.ours) == ("undecided", 1, 80.0)
+    assert row.low is row.high is row.p is row.p_holm is None
+
+
+def test_without_records_of_a_side_a_claim_is_not_run():
+    row = judge(runs("er", [10.0, 11.0]))
+    assert (row.verdict, row.seeds, row.ours, row.p) == ("not run", 0, None, None)
+    assert judge([]).verdict == "not run"
+
+
+def test_sides_without_a_common_seed_are_undecided():
+    row = judge([a_run("er", 0), a_run("er-bnt", 1)])
+    assert (row.verdict, row.seeds, row.ours) == ("undecided", 0, None)
+
+
+def test_only_common_seeds_count():
+    row = judge([*runs("er-bnt", [60.0, 61.0, 99.0]), *runs("er", [50.0, 52.0])])
+    assert (row.seeds, row.ours) == (2, 9.5)
+
+
+@pytest.mark.parametrize(
+    ("finals", "verdict"),
+    [([95.0, 96.0, 95.0], "holds"), ([20.0, 21.0, 20.0], "does not hold"), ([89, 91], "undecided")],
+)
+def test_a_sign_is_taken_against_zero(finals, verdict):
+    row = judge(runs("er", finals), claim("sign", "bwt", a="er", b=None))
+    assert row.verdict == verdict
+    assert row.ours == pytest.approx(sum(finals) / len(finals) - 90)
+    assert row.b is None
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict"),
+    [
+        ([0.1, -0.1, 0.2, 0.0], "holds"),
+        ([3.1, 3.2, 3.0, 3.1], "does not hold"),
+        ([-3.1, -3.2, -3.0, -3.1], "does not hold"),
+        ([2.0, -2.0, 3.0, -1.0], "undecided"),
+        ([0.1], "undecided"),
+    ],
+)
+def test_likeness_needs_the_whole_interval_inside_the_margin(gaps, verdict):
+    found = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
+    row = judge(found, claim("similar", margin=2.0))
+    assert (row.verdict, row.margin, row.p) == (verdict, 2.0, None)
+
+
+def test_every_task_means_all_of_them_and_shows_the_weakest():
+    lower = [matrix(50.0) for _ in range(4)]
+    everywhere = [[*m[:2], [60.0 + s, 70.0 - s, 52.0 + s / 10]] for s, m in enumerate(lower)]
+    nearly = [[*m[:2], [60.0 + s, 70.0 - s, 48.0 + s / 10]] for s, m in enumerate(lower)]
+
+    def row(better):
+        found = [a_run("er-bnt", s, r=r) for s, r in enumerate(better)]
+        return judge([*found, *runs("er", [50.0] * 4)], claim(metric="every_task"))
+
+    assert row(everywhere).verdict == "holds"
+    assert row(everywhere).ours == pytest.approx(2.15)
+    assert row(nearly).verdict == "does not hold"
+    assert row(nearly).ours == pytest.approx(-1.85)
+
+
+def test_the_p_of_every_task_is_the_largest_of_them():
+    finals = [[60.0, 60.0, 50.0 + noise] for noise in (1.0, -1.0, 1.0, 1.0)]
+    found = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
+    row = judge([*found, *runs("er", [50.0] * 4)], claim(metric="every_task"))
+    assert (row.verdict, row.p) == ("undecided", 10 / 16)  # |±1 ±1 ±1 ±1| >= 2 in 10 of 16 ways
+
+
+def test_a_trend_is_the_slope_of_the_gain_along_the_variants():
+    variants = [{"label": str(m), "overrides": {"memory": m}} for m in (100, 200, 300)]
+    statement = claim("trend", along=["100", "200", "300"])
+    found = []
+    for gain, memory in ((1.0, 100), (2.0, 200), (7.0, 300)):
+        found += runs("er", [50.0, 40.0], memory=memory)
+        found += runs("er-bnt", [50.0 + gain, 40.1 + gain], memory=memory)
+    row = judge(found, statement, variants=variants)
+    assert row.ours == pytest.approx(3.0)
+    assert row.verdict == "holds"
+    without = [run for run in found if run["config"]["memory"] != 200]
+    assert judge(without, statement, variants=variants).verdict == "not run"
+
+
+CONTROL = [
+    {},
+    {"label": "lr 0.06", "methods": ["er"], "overrides": {"lr": 0.06}},
+    {"label": "single pass", "overrides": {"epochs": 1}},
+]
+
+
+def test_runs_are_told_apart_by_the_knobs_that_variants_turn():
+    study = a_study(variants=CONTROL)
+    plain, fast, single = (
+        a_run("er", 0),
+        a_run("er", 0, lr=0.06),
+        a_run("er", 0, epochs=1),
+    )
+
+    def found(variant):
+        side = Side(method="er", stream=STREAM, variant=variant)
+        return records_of(study, "lite", side, [plain, fast, single, a_run("er-bnt", 0)])
+
+    assert found("") == [plain]
+    assert found("lr 0.06") == [fast]
+    assert found("single pass") == [single]
+
+
+def test_variants_may_be_compared_with_each_other():
+    found = [*runs("er-bnt", [60.0, 61.0, 62.0]), *runs("er", [50.0, 51.5, 52.0], lr=0.06)]
+    row = judge([*found, *runs("er", [0.0] * 3)], claim(b="er/lr 0.06"), variants=CONTROL)
+    assert (row.verdict, row.a, row.b) == ("holds", "er-bnt", "er, lr 0.06")
+
+
+def test_two_protocols_on_one_side_are_refused_and_both_runs_named():
+    found = [
+        a_run("er", 0, path="runs/one"),
+        a_run("er", 0, path="runs/two", epochs=50, batch=16),
+        a_run("er-bnt", 0),
+    ]
+    with pytest.raises(UserError) as refusal:
+        judge(found)
+    message = str(refusal.value)
+    assert message.startswith("mixed protocols: er on seq-cifar10, seed 0 (runs/one) and er on ")
+    assert "(runs/two) differ in batch (32 and 16), epochs (40 and 50); " in message
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_protocols_may_not_differ_between_seeds_either(seed):
+    with pytest.raises(UserError, match=r"mixed protocols: .* differ in width \(64 and 8\)"):
+        judge([a_run("er", 0), a_run("er", seed, width=8), a_run("er-bnt", 0)])
+
+
+def test_protocols_may_not_differ_between_the_sides():
+    with pytest.raises(UserError, match=r"er-bnt .*seed 0.* and er on .* differ in augment"):
+        judge([a_run("er", 0, augment="none"), a_run("er-bnt", 0)])
+
+
+def test_a_method_tried_with_two_hyper_parameters_is_two_sides():
+    with pytest.raises(UserError, match="differ in hyper"):
+        judge([a_run("er", 0), a_run("er", 1, hyper={"alpha": 0.1}), a_run("er-bnt", 0)])
+    different = [*runs("er", [50.0, 50.0]), *runs("er-bnt", [60.0, 61.0], hyper={"alpha": 1.0})]
+    assert judge(different).seeds == 2
+
+
+def test_different_images_are_refused():
+    with pytest.raises(UserError, match="differ in the images they learned"):
+        judge([a_run("er", 0), a_run("er-bnt", 0, fingerprint="other images")])
+
+
+def test_knobs_that_one_of_two_methods_does_not_have_may_differ():
+    found = [
+        *runs("sgd", [10.0, 11.0], memory=None),
+        *runs("er-bnt", [60.0, 61.5], memory_batch=16, balance="ratio"),
+    ]
+    row = judge(found, claim(b="sgd"), methods=("er-bnt", "sgd"))
+    assert row.seeds == 2
+    with pytest.raises(UserError, match="differ in memory_batch"):
+        judge([*runs("er", [1.0, 2.0]), *runs("er-bnt", [60.0, 61.5], memory_batch=16)])
+
+
+def test_the_same_run_given_twice_counts_once():
+    found = [*runs("er", [50.0, 51.0]), *runs("er-bnt", [60.0, 62.0])]
+    assert judge(found * 2) == judge(found)
+    with pytest.raises(UserError, match="are the same run with other results"):
+        judge([*found, a_run("er", 1, 7.0)])
+
+
+def test_a_knob_newer_than_a_run_was_at_its_default():
+    old = runs("er", [50.0, 51.0])
+    for run in old:
+        del run["config"]["precision"]
+    assert judge([*old, *runs("er-bnt", [60.0, 62.0])]).seeds == 2
+    with pytest.raises(UserError, match="precision"):
+        judge([*old, *runs("er-bnt", [60.0, 62.0], precision="bf16")])
+
+
+def test_holm_counts_the_claims_that_were_tested():
+    gains, losses = [60.0 + s for s in range(4)], [50.0 - s for s in range(4)]
+    study = a_study(
+        claim(), claim(metric="last_task"), claim("similar", margin=1.0), claim(a="der"),
+        methods=("er", "er-bnt", "der"),
+    )  # fmt: skip
+    rows = verdicts(study, "lite", [*runs("er-bnt", gains), *runs("er", losses)])
+    assert [row.p for row in rows] == [0.125, 0.125, None, None]
+    assert [row.p_holm for row in rows] == [0.25, 0.25, None, None]
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("acc", (30 + 85 + 70) / 3),
+        ("bwt", (-60 + 5) / 2),
+        ("forgetting", 30.0),
+        ("last_task", 70.0),
+        ("acc_after:2", 70.0),
+        ("acc_after:4", None),
+        ("accuracy:3:1", 30.0),
+        ("accuracy:1:3", None),
+        ("accuracy:4:1", None),
+        ("every_task:2", 85.0),
+        ("previous", (30 + 85) / 2),
+        ("learned", (90 + 80 + 70) / 3),
+        ("biased_phi.acc_lost", None),
+    ],
+)
+def test_metrics_are_read_off_the_record(metric, expected):
+    found = value(a_run("er", 0, r=MATRIX), metric)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_what_joint_training_never_measured_is_none():
+    joint = a_run("joint", 0, r=[[None, None], [50.0, 70.0]])
+    assert value(joint, "learned") is None
+    assert value(joint, "bwt") is None
+    assert value(joint, "accuracy:1:1") is None
+
+
+def test_a_number_beside_the_matrix_is_judged_once_it_is_there():
+    study = load_study("statistics")
+    trained = [a_run("er-bnt", s, memory=200, image_size=16, width=16, blocks=1) for s in range(3)]
+    assert {row.verdict for row in verdicts(study, "lite", trained)} == {"not run"}
+    for s, run in enumerate(trained):
+        run["biased_phi"] = {"acc_lost": 20.0 + s, "last_task_gained": -30.0 - s}
+    rows = verdicts(study, "lite", trained)
+    assert [row.verdict for row in rows] == ["holds", "does not hold"]
+
+
+def test_the_papers_own_difference_stands_beside_ours():
+    study = load_study("pilot")
+    rows = {row.claim: row for row in verdicts(study, "lite", [])}
+    row = rows["ER-Cur+Buf has a higher BWT than ER on Seq-CIFAR-10"]
+    assert row.paper == pytest.approx(43.82 - 32.06)
+    assert {row.verdict for row in rows.values()} == {"not run"}

@@ -1,0 +1,131 @@
+"""Sweeps on a real cluster of two Ray nodes, one of which is killed on the way."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers.command_line import bnt, refused
+from helpers.sameness import STUDY, results, tables, until
+
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
+
+RAY = Path(sys.executable).with_name("ray")
+SWEEP = """
+import sys
+from pathlib import Path
+from bntricks.sweeps.ray import Request, sweep_on_ray
+from bntricks.runs.config import Config
+from bntricks.sweeps.local import Order, sweep
+
+little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=50)
+configs = [Config(method=name, seed=1, **little) for name in ("er-bnt", "icarl-bnt")]
+order = Order(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
+if len(sys.argv) > 2:
+    results = sweep_on_ray(configs, order, Request(sys.argv[2]))
+else:
+    results = sweep(configs, order, workers=2)
+assert all(isinstance(result, dict) for result in results), results
+"""
+
+
+def node(*flags):
+    """A node in a session of its own, so that all of it can be killed at once."""
+    return subprocess.Popen(
+        [RAY, "start", *flags, "--node-ip-address", "127.0.0.1", "--num-cpus", "1", "--block"],
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill(process):
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+class Cluster:
+    def __init__(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        port = self.address.split(":")[1]
+        self.nodes = [node("--head", "--port", port, "--include-dashboard", "false")]
+        until(lambda: self.size() == 1, "the head never came up")
+
+    def grow(self):
+        self.nodes.append(node("--address", self.address))
+        until(lambda: self.size() == 2, "the second node never came up")
+
+    def lose(self):
+        kill(self.nodes.pop())
+
+    def size(self):
+        command = [RAY, "status", "--address", self.address]
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return told.partition("Pending:")[0].count(" 1 node_")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("ray")
+    made = Cluster()
+    yield made
+    for process in made.nodes:
+        kill(process)
+
+
+def test_runs_of_a_lost_node_go_on_elsewhere_to_the_same_bits(tmp_path, cluster):
+    cluster.grow()
+    subprocess.run([sys.executable, "-c", SWEEP, "here"], cwd=tmp_path, check=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", SWEEP, "there", cluster.address],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: len(list(tmp_path.glob("there/*/checkpoint.before"))) == 2, "no checkpoints")
+    cluster.lose()
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert not out  # where a program expects its JSON
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+    assert len(results(tmp_path / "here")) == 2
+    assert any('"resumed"' in log.read_text() for log in tmp_path.glob("there/*/log.jsonl"))
+
+
+def test_a_study_that_loses_a_node_ends_with_the_same_tables(tmp_path, cluster):
+    cluster.grow()
+    here = bnt(*STUDY, "--workers", "2", "--out", "here", cwd=tmp_path)
+    assert here.returncode == 0, here.stderr
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bntricks", *STUDY, "--out", "there", "--ray", cluster.address],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: list(tmp_path.glob("there/*/record.json")), "no run was finished")
+    cluster.lose()
+    out, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    assert results(tmp_path / "there") == results(tmp_path / "here")
+    assert len(results(tmp_path / "here")) == 8
+    assert tables(out) == tables(here.stdout)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "nowhere.invalid:1"])
+def test_no_cluster_is_a_clear_line(tmp_path, monkeypatch, address):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    left_behind = tmp_path / "ray" / "ray_current_cluster"
+    left_behind.parent.mkdir()
+    left_behind.write_text("127.0.0.1:1")
+    done = bnt(*STUDY, "--ray", address, cwd=tmp_path)
+    refused(done, f"--ray {address}", "ray start")

@@ -1,0 +1,89 @@
+"""balance(): spec A1 and A2, as laws over all class counts and batch contents."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bntricks import Batch, balance
+from bntricks.batch import batch_count, copies, shuffled
+
+pytestmark = pytest.mark.law
+
+
+def batch(labels):
+    labels = torch.tensor(labels, dtype=torch.int64)
+    return Batch(torch.arange(len(labels), dtype=torch.float32)[:, None], labels)
+
+
+@st.composite
+def situations(draw):
+    old = list(range(draw(st.integers(1, 12))))
+    new = [100 + i for i in range(draw(st.integers(1, 6)))]
+    memory = draw(st.lists(st.sampled_from(old + new), min_size=2, max_size=40))
+    current = draw(st.lists(st.sampled_from(new), min_size=1, max_size=40))
+    return old, new, memory, current
+
+
+@given(situations())
+def test_just_enough_new_samples_join_to_even_out_the_classes(situation):
+    old, new, memory, current = situation
+    result = balance(batch(current), batch(memory), new=new, old=old)
+    m_new = sum(y in new for y in memory)
+    m_old = len(memory) - m_new
+    k = math.floor(m_old * len(new) / len(old) + 0.5) - m_new
+    assert len(result) == len(memory) + min(max(k, 0), len(current))
+
+
+@given(situations())
+def test_the_ratio_rule_ignores_new_samples_already_in_memory(situation):
+    old, new, memory, current = situation
+    result = balance(batch(current), batch(memory), new=new, old=old, rule="ratio")
+    k = math.floor(len(memory) * len(new) / len(old) + 0.5)
+    assert len(result) == len(memory) + min(k, len(current))
+
+
+@given(situations())
+def test_the_balanced_batch_is_the_memory_batch_and_the_first_rows_of_the_current(situation):
+    old, new, memory, current = situation
+    result = balance(batch(current), batch(memory), new=new, old=old)
+    assert result.y[: len(memory)].tolist() == memory
+    taken = result.x[len(memory) :, 0].tolist()
+    assert taken == list(range(len(taken)))
+
+
+def test_both_rules_agree_when_the_memory_holds_no_new_samples():
+    current, memory = batch([4, 5] * 16), batch([0, 1, 2, 3] * 8)
+    by_count = balance(current, memory, new=[4, 5], old=[0, 1, 2, 3])
+    by_ratio = balance(current, memory, new=[4, 5], old=[0, 1, 2, 3], rule="ratio")
+    assert len(by_count) == len(by_ratio) == 32 + 16
+
+
+def test_in_the_first_task_everything_serves():
+    current, memory = batch([0, 1, 0]), batch([1, 1])
+    assert balance(current, None, new=[0, 1], old=[]) is current
+    assert balance(current, memory, new=[0, 1], old=[]).y.tolist() == [0, 1, 0, 1, 1]
+
+
+def test_a_balanced_batch_never_has_a_single_sample():
+    result = balance(batch([9, 9]), batch([0]), new=[9], old=list(range(9)))
+    assert len(result) == 2
+
+
+def test_copies_weigh_together_as_much_as_one():
+    tripled = copies(batch([0, 1]), 3)
+    assert len(tripled) == 6
+    assert tripled.weight.sum().item() == 2.0
+    joined = batch([5, 5]) | tripled
+    assert joined.weight.tolist()[:2] == [1.0, 1.0]
+
+
+@given(st.integers(2, 400), st.integers(2, 64))
+def test_every_sample_comes_once_an_epoch_and_never_alone(count, size):
+    parts = list(shuffled(count, size, torch.Generator()))
+    assert sorted(torch.cat(parts).tolist()) == list(range(count))
+    assert len(parts) == batch_count(count, size)
+    assert all(2 <= len(part) <= size + 1 for part in parts)
+    assert all(len(part) == size for part in parts[:-1])

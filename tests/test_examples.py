@@ -1,0 +1,70 @@
+"""The examples run as they stand, in a process of their own."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.journey
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXECUTED = {
+    *("add_classes.py", "own_loop.py", "own_method.py", "reproduce_a_table.py"),
+    "diagnose_a_model.py",  # in tests/doctor
+}
+
+
+def test_no_example_is_left_out():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == EXECUTED
+
+
+@pytest.mark.slow
+def test_a_table_of_the_paper_is_reproduced_and_reported(tmp_path):
+    script = EXAMPLES / "reproduce_a_table.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("seed 1: ACC") == 4
+    for method in ("er", "er-balance-batch", "er-cur+buf", "er-cur+prev"):
+        assert f"| seq-digits | {method} |" in done.stdout
+    assert (tmp_path / "table-1" / "report.html").stat().st_size > 0
+    assert len(list(tmp_path.glob("table-1/*/record.json"))) == 8
+
+
+@pytest.mark.slow
+def test_a_table_that_cannot_be_reproduced_is_a_line_for_each_run(tmp_path):
+    command = [sys.executable, EXAMPLES / "reproduce_a_table.py", "--data", "nowhere"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "er-cur+prev, seed 1: the data folder nowhere does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns():
+    script = EXAMPLES / "own_loop.py"
+    assert len(script.read_text().splitlines()) < 40
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert float(re.search(r"([\d.]+)%", done.stdout)[1]) > 90
+
+
+def test_a_method_of_ones_own_gets_its_bn_tricks_form(tmp_path):
+    script = EXAMPLES / "own_method.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "sharp-er-bnt: CE(B_t) + CE(B_M) + 0.5·Sharp(B_M) with φ from B_b" in done.stdout
+    assert done.stdout.count("ACC") == 2
+
+
+def test_classes_are_added_to_a_trained_network(tmp_path):
+    script = EXAMPLES / "add_classes.py"
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    before, after, new = map(float, re.findall(r"([\d.]+)%", done.stdout))
+    assert before > 90
+    assert after > 60
+    assert new > 80
+    assert "each digit is: 0" in done.stdout

@@ -1,0 +1,117 @@
+"""The reservoir has exactly the distribution of the sequential algorithm, and draws are uniform."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from bntricks import Batch, Memory
+
+pytestmark = pytest.mark.law
+
+
+def memory(capacity, seed=0):
+    return Memory(
+        capacity,
+        insertion=torch.Generator().manual_seed(seed),
+        sampling=torch.Generator().manual_seed(seed + 1),
+    )
+
+
+def offer(store, ids, **more):
+    ids = torch.as_tensor(ids)
+    store.add(Batch(ids[:, None].to(torch.uint8), ids % 7, ids=ids), **more)
+
+
+def sequential(capacity, sizes, seed):
+    """The reservoir one sample at a time, with the same random numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    slots, n = {}, 0
+    for size in sizes:
+        for share in torch.rand(size, generator=generator, dtype=torch.float64).tolist():
+            slot = n if n < capacity else int(share * (n + 1))
+            if slot < capacity:
+                slots[slot] = n
+            n += 1
+    return [slots[i] for i in range(len(slots))]
+
+
+@given(
+    st.integers(1, 30), st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(0, 99)
+)
+def test_a_batch_at_once_decides_as_one_by_one(capacity, sizes, seed):
+    store, n = memory(capacity, seed), 0
+    for size in sizes:
+        offer(store, range(n, n + size))
+        n += size
+    assert store.ids[: store.filled].tolist() == sequential(capacity, sizes, seed)
+    assert store.filled == min(capacity, n)
+    assert store.offered == n
+
+
+def test_every_sample_ever_offered_is_kept_equally_often():
+    kept = np.zeros(60)
+    for seed in range(3000):
+        store = memory(10, seed)
+        for start in range(0, 60, 8):
+            offer(store, range(start, min(start + 8, 60)))
+        kept[store.ids.numpy()] += 1
+    # Without replacement the counts vary less than a multinomial's; the test errs on the mild side.
+    assert chisquare(kept).pvalue > 0.001
+
+
+def test_draws_are_uniform_without_replacement_over_filled_slots():
+    store = memory(50)
+    offer(store, range(20))
+    counts = np.zeros(50)
+    for _ in range(2000):
+        drawn = store.sample(8)
+        assert len(set(drawn.ids.tolist())) == 8
+        counts[drawn.ids.numpy()] += 1
+    assert counts[20:].sum() == 0
+    assert chisquare(counts[:20]).pvalue > 0.001
+
+
+def test_an_empty_memory_gives_nothing_and_a_small_one_gives_what_it_has():
+    store = memory(50)
+    assert store.sample(8) is None
+    offer(store, range(3))
+    assert sorted(store.sample(8).ids.tolist()) == [0, 1, 2]
+
+
+def test_earlier_tasks_can_be_drawn_alone():
+    store = memory(50)
+    offer(store, range(10), task=1)
+    offer(store, range(10, 30), task=2)
+    assert store.sample(50, before=1) is None
+    assert sorted(store.sample(50, before=2).ids.tolist()) == list(range(10))
+
+
+def test_what_is_kept_beside_a_sample_stays_with_it():
+    store = memory(5)
+    for start in range(0, 40, 8):
+        ids = torch.arange(start, start + 8)
+        store.add(Batch(ids[:, None].to(torch.uint8), ids % 3, logits=ids[:, None] * 1.5, ids=ids))
+    kept = store.sample(5)
+    assert kept.x.dtype == torch.uint8
+    assert torch.equal(kept.x[:, 0].long(), kept.ids)
+    assert torch.equal(kept.y, kept.ids % 3)
+    assert torch.equal(kept.logits[:, 0], kept.ids * 1.5)
+
+
+def test_state_comes_back_whole():
+    store, other = memory(9), memory(9)
+    offer(store, range(25), task=3)
+    other.load_state_dict(store.state_dict())
+    other.insertion.set_state(store.insertion.get_state())
+    offer(store, range(25, 50))
+    offer(other, range(25, 50))
+    assert torch.equal(store.ids, other.ids)
+    assert torch.equal(store.x, other.x)
+
+
+def test_a_memory_for_nothing_is_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        memory(0)

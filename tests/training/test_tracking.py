@@ -1,0 +1,204 @@
+"""The laws of φ: which pass moves it, what may be left out, and who never touches it."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from bntricks.batch import Batch
+from bntricks.methods import entries, make
+from bntricks.networks.resnet import ResNet
+from bntricks.norm import ema_reach, update_ema
+from bntricks.runs import train as engine
+from bntricks.runs.config import Config
+from bntricks.streams import open_stream
+from bntricks.training.learner import Learner
+from bntricks.training.step import Draws
+from helpers.tiny import batches, network
+from helpers.tiny import whole as everything
+
+pytestmark = pytest.mark.law
+
+RECIPES = list(entries())
+BALANCING = [name for name in RECIPES if make(name).ema is not None]
+APART = [n for n in BALANCING if make(n).tracks_apart and not make(n).reads_ema]
+
+
+def learner(name, net=None, **more):
+    protocol = {"memory_batch": 6, "tasks": 3, "batch": 7}
+    return Learner(net or network(), make(name), memory=12, lr=0.1, **protocol, **more)
+
+
+def after(name, steps):
+    """A learner three tasks long, stopped after this many steps, and the batch that comes next."""
+    who = learner(name)
+    for task in (1, 2, 3):
+        x, y = everything(task)
+        who.begin([2 * task - 2, 2 * task - 1], x, y)
+        for index, (x, y) in enumerate(batches(task)):
+            ids = torch.arange(len(y)) + index * len(y)
+            if steps == 0:
+                return who, Batch(x, y, ids=ids)
+            who.observe(x, y, ids=ids)
+            steps -= 1
+        who.end(*everything(task))
+    raise AssertionError("no such step")
+
+
+def statistics(net):
+    return {name: value.clone() for name, value in net.named_buffers()}
+
+
+def whole(net):
+    return {name: value.clone() for name, value in net.state_dict().items()}
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name in first:
+        assert torch.equal(first[name], second[name]), name
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4, 8])
+@pytest.mark.parametrize("name", BALANCING)
+def test_phi_moves_once_a_step_by_the_ema_batch_alone(name, steps):
+    witness, batch = after(name, steps)
+    drawn = Draws(witness.state, batch).batch(witness.method.ema)
+    update_ema(witness.net, drawn.x)
+
+    who, batch = after(name, steps)
+    who.observe(batch.x, batch.y, ids=batch.ids)
+    assert_equal(statistics(who.net), statistics(witness.net))
+
+
+@pytest.mark.parametrize("name", [n for n in RECIPES if make(n).ema is None])
+def test_without_an_ema_batch_every_forward_moves_phi(name):
+    who, batch = after(name, 4)
+    before, forwards = statistics(who.net)["1.num_batches_tracked"], who.cost.forwards
+    who.observe(batch.x, batch.y, ids=batch.ids)
+    moved = statistics(who.net)["1.num_batches_tracked"] - before
+    # In the second task GEM looks back at one.
+    assert moved == who.cost.forwards - forwards
+    assert moved == len(make(name).sources) + (make(name).project is not None)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_cost_printed_from_the_recipe_is_what_a_step_takes(name):
+    who, batch = after(name, 4)
+    before = copy.copy(who.cost)
+    who.observe(batch.x, batch.y, ids=batch.ids)
+    columns = make(name).columns()
+    passes = who.cost.forwards - before.forwards
+    tracking = who.cost.tracking_forwards - before.tracking_forwards
+    t = 2
+    assert (
+        passes
+        == columns["forwards"] + {"0": 0, "1": 1, "t-1": t - 1}[columns["projection_forwards"]]
+    )
+    # Where the memory batch is balanced by itself, its own pass does the tracking.
+    assert tracking in (columns["tracking_forwards"], 0)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_predictions_leave_every_tensor_and_generator_alone(name):
+    who, batch = after(name, 5)
+    before, modes = whole(who.net), [m.training for m in who.net.modules()]
+    generators = who.state.replay_augmentation.get_state(), torch.get_rng_state()
+    who.predict(batch.x)
+    assert_equal(before, whole(who.net))
+    assert modes == [m.training for m in who.net.modules()]
+    assert torch.equal(generators[0], who.state.replay_augmentation.get_state())
+    assert torch.equal(generators[1], torch.get_rng_state())
+
+
+def test_predictions_put_the_mode_back_when_the_network_raises():
+    who, batch = after("er", 5)
+    with pytest.raises(RuntimeError):
+        who.predict(batch.x[:, :-1])
+    assert who.net.training
+
+
+def test_evaluation_leaves_every_tensor_alone():
+    stream = open_stream("seq-digits", images_per_class=20)[:2]
+    config = Config(method="er-bnt", epochs=1, width=2, blocks=1, stages=2, memory=20)
+    who = engine.train(config, stream).learner
+    before = whole(who.net), {k: v for k, v in who.memory.state_dict().items() if k != "x"}
+    for task in stream:
+        engine.evaluate(who, task)
+    assert_equal(before[0], whole(who.net))
+    assert all(before[1][k] is who.memory.state_dict()[k] for k in ("y", "ids", "tasks"))
+    assert who.net.training
+
+
+def fast_forgetting(*args, **kwargs):
+    """A network whose φ forgets in K = 19 steps, so that a short test has much to leave out."""
+    net = ResNet(*args, **kwargs)
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = 0.9
+    return net
+
+
+@pytest.mark.parametrize("name", APART)
+def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
+    monkeypatch.setattr(engine, "ResNet", fast_forgetting)
+    stream = open_stream("seq-digits", images_per_class=40)[:3]
+    config = Config(
+        method=name, stream="seq-digits", epochs=20, width=2, blocks=1, stages=2, memory=30
+    )
+    deferred = engine.train(config, stream)
+    every = engine.train(config, stream, track="every-step")
+
+    steps = every.learner.cost.steps
+    assert ema_reach(every.learner.net) == 19
+    assert steps >= 3 * 3 * 19
+    assert every.learner.cost.tracking_skipped == 0
+    assert deferred.learner.cost.tracking_skipped >= steps / 3
+    assert_equal(whole(deferred.learner.net), whole(every.learner.net))
+    assert deferred.accuracy == every.accuracy
+    first, second = deferred.learner.memory.state_dict(), every.learner.memory.state_dict()
+    assert torch.equal(first.pop("x"), second.pop("x"))
+    assert all(
+        torch.equal(torch.as_tensor(first[k]), torch.as_tensor(second[k])) for k in ("y", "ids")
+    )
+
+
+def test_deferred_tracking_is_exact_at_the_usual_momentum_and_with_dropout():
+    def train(deferred):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 6))
+        who, steps = learner("er-bnt", net), 3 * ema_reach(net)
+        for task in (1, 2):
+            who.begin([2 * task - 2, 2 * task - 1])
+            for left, (x, y) in zip(range(steps, 0, -1), batches(task, steps), strict=True):
+                who.observe(x, y, horizon=left if deferred else None)
+        return who
+
+    deferred, every = train(True), train(False)
+    assert deferred.cost.tracking_skipped > deferred.cost.steps / 2
+    assert_equal(whole(deferred.net), whole(every.net))
+
+
+def test_reading_stale_statistics_is_refused():
+    who, batch = after("er-bnt", 4)
+    who.observe(batch.x, batch.y, horizon=1000)
+    with pytest.raises(RuntimeError, match="horizon"):
+        who.predict(batch.x)
+
+
+def test_a_method_that_reads_phi_inside_a_task_is_never_deferred():
+    who, batch = after("gss-bnt", 4)
+    who.observe(batch.x, batch.y, horizon=10**6)
+    assert who.cost.tracking_skipped == 0
+
+
+def test_an_average_that_never_forgets_is_never_deferred():
+    net = network()
+    net[1].momentum = None
+    who = learner("er-bnt", net)
+    for task in (1, 2):
+        who.begin([2 * task - 2, 2 * task - 1])
+        for x, y in batches(task):
+            who.observe(x, y, horizon=10**6)
+    assert who.cost.tracking_skipped == 0
