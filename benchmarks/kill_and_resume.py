@@ -24,7 +24,7 @@ from bntricks.methods import entries
 from bntricks.runs import record
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
-from bntricks.runs.resolve import prepare
+from bntricks.runs.resolve import resolve
 
 LITTLE = {"width": 4, "stages": 2, "blocks": 1, "images_per_class": 40, "memory": 30, "epochs": 3}
 SAME = ("digest", "accuracy", "task_il_accuracy", "forwards", "tracking_skipped", "steps")
@@ -90,7 +90,7 @@ def wait(process: int) -> int:
 
 
 def found_in(config: Config, out: Path) -> record.Record:
-    stream, config = prepare(config, None)
+    stream, config = resolve(config, None)
     found = record.load(out / config.identity(stream.fingerprint))
     assert found is not None
     return found

@@ -7,19 +7,20 @@ What is not there yet is listed with the command that runs it.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from bntricks.paper import Study, load_study
-from bntricks.report.charts import Figure, curves, per_task
-from bntricks.report.figures import svg, verdict_figure
+from bntricks.report.build import build
+from bntricks.report.charts import Figure, verdict_chart
+from bntricks.report.files import svg
+from bntricks.report.groups import cut_down_label
 from bntricks.report.records import load_records
-from bntricks.report.results import results_table, verdict_table
+from bntricks.report.results import verdict_table
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import Table, number, to_markdown
-from bntricks.report.verdicts import Row, verdicts
+from bntricks.report.verdicts import Judgement
 from bntricks.runs.record import Record
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -59,9 +60,9 @@ training moves ours towards that. Of each length wanted are {", ".join(COMPARED)
 
 def main() -> None:
     records = load_records([DOCS / "results"])
-    data = records[0]["data"]["images"]
-    text = [HEAD.format(data=f"{data['train']:,}", tests=f"{data['test']:,}")]
-    usual = [record for record in records if record["config"]["epochs"] == EPOCHS]
+    images = records[0].data.images
+    text = [HEAD.format(data=f"{images['train']:,}", tests=f"{images['test']:,}")]
+    usual = [record for record in records if record.config.epochs == EPOCHS]
     for name in WANTED:
         text += section(load_study(name), usual)
     text += lengths(records)
@@ -69,52 +70,54 @@ def main() -> None:
 
 
 def section(study: Study, records: list[Record]) -> list[str]:
-    own = [r for r in records if r["method"] in study.methods and r["stream"] == STREAM]
+    own = [r for r in records if r.method in study.methods and r.stream == STREAM]
     lines = [f"## {study.title}", "", f"{', '.join(study.artefacts)} of the paper."]
     lines += [*missing(study, own), *namesakes(own), ""]
     if not own:
         return lines
-    rows = [row for row in verdicts(study, "lite", own) if row.ours is not None]
-    lines += [to_markdown(results_table(own, study, "lite")), ""]
-    if rows:
-        lines += [tally(rows), "", to_markdown(verdict_table(rows, own)), ""]
-    for figure in (curves(own), per_task(own), verdict_figure(rows, own)):
+    report = build(own, study, "lite")
+    lines += [to_markdown(report.results), ""]
+    remark = cut_down_label(report.groups)
+    judged = [judgement for judgement in report.verdicts if judgement.ours is not None]
+    if judged:
+        lines += [tally(judged), "", to_markdown(verdict_table(judged, remark)), ""]
+    curves, per_task, *_ = report.streams[0].figures
+    for figure in (curves, per_task, verdict_chart(judged, remark)):
         if figure is not None:
             lines += [picture(study, figure), ""]
     return lines
 
 
-def tally(rows: Sequence[Row]) -> str:
+def tally(judgements: Sequence[Judgement]) -> str:
     """How many claims hold, in a sentence."""
-    counts = Counter(row.verdict for row in rows)
+    counts: Counter[str] = Counter(judgement.verdict for judgement in judgements)
     words = {"holds": "hold", "does not hold": "do not hold", "undecided": "are undecided"}
-    some = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
-    return f"Of {len(rows)} claims with runs on both sides, {', '.join(some)}."
+    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
+    return f"Of {len(judgements)} claims with runs on both sides, {', '.join(parts)}."
 
 
 def lengths(records: list[Record]) -> list[str]:
     """The same runs, trained for a shorter and a longer time."""
     rows = []
-    for epochs in sorted({record["config"]["epochs"] for record in records}):
-        found = {(r["method"], r["seed"]): r for r in records if r["config"]["epochs"] == epochs}
+    for epochs in sorted({record.config.epochs for record in records}):
+        by_run = {(r.method, r.seed): r for r in records if r.config.epochs == epochs}
         seeds = [
             seed
-            for seed in sorted({seed for _, seed in found})
-            if all((method, seed) in found for method in COMPARED)
+            for seed in sorted({seed for _, seed in by_run})
+            if all((method, seed) in by_run for method in COMPARED)
         ]
         if not seeds:
             continue
-        runs = {method: [found[method, seed] for seed in seeds] for method in COMPARED}
+        runs = {method: [by_run[method, seed] for seed in seeds] for method in COMPARED}
         cells = [
             number(mean(values), 1, sd=sd(values))
             for metric in ("acc", "bwt")
-            for values in ([run[metric] for run in some] for some in runs.values())
+            for values in ([run.metrics[metric] for run in own] for own in runs.values())
         ]
         for method in COMPARED[1:]:
-            pairs = zip(runs[method], runs["er"], strict=True)
-            gains = [one["acc"] - other["acc"] for one, other in pairs]
+            gains = [a.acc - b.acc for a, b in zip(runs[method], runs["er"], strict=True)]
             cells.append(number(mean(gains), 1, sd=sd(gains)))
-        steps = runs["er"][0]["steps"] // len(runs["er"][0]["accuracy"])
+        steps = runs["er"][0].steps // len(runs["er"][0].accuracy)
         rows.append((number(epochs, 0), number(steps, 0), *cells, number(len(seeds), 0)))
     if not rows:
         return []
@@ -135,31 +138,31 @@ def missing(study: Study, records: list[Record]) -> list[str]:
         method: WANTED["main"] if method.startswith(FEW) else WANTED[study.name]
         for method in study.methods
     }
-    there = {(r["method"], r["seed"]) for r in records}
-    left = {m: [s for s in range(n) if (m, s) not in there] for m, n in seeds.items()}
-    left = {method: some for method, some in left.items() if some}
-    if not left:
+    present = {(r.method, r.seed) for r in records}
+    absent = {m: [s for s in range(n) if (m, s) not in present] for m, n in seeds.items()}
+    absent = {method: own for method, own in absent.items() if own}
+    if not absent:
         return ["", "Complete."]
-    listed = "; ".join(f"{m} (seeds {', '.join(map(str, some))})" for m, some in left.items())
+    listed = "; ".join(f"{m} (seeds {', '.join(map(str, own))})" for m, own in absent.items())
     commands = [
         f"    bnt study {study.name} --scale lite --streams {STREAM} --seeds {count} \\\n"
-        f"        --methods {' '.join(m for m in left if seeds[m] == count)} \\\n"
+        f"        --methods {' '.join(m for m in absent if seeds[m] == count)} \\\n"
         "        --data DIR --out docs/results"
-        for count in sorted({seeds[method] for method in left}, reverse=True)
+        for count in sorted({seeds[method] for method in absent}, reverse=True)
     ]
     return ["", f"Not yet run: {listed}.", "", *commands]
 
 
 def namesakes(records: list[Record]) -> list[str]:
     """What was trained under another name of the same recipe."""
-    pairs = sorted({(r["method"], r["trained_as"]) for r in records if "trained_as" in r})
+    borrowed = [r for r in records if r.trained_as is not None]
     lines = []
-    for method, trained in pairs:
-        some = [r["seed"] for r in records if r["method"] == method and "trained_as" in r]
-        seeds = ", ".join(map(str, sorted(some)))
+    for method, trained_as in sorted({(r.method, str(r.trained_as)) for r in borrowed}):
+        own = [r.seed for r in borrowed if r.method == method]
+        seeds = ", ".join(map(str, sorted(own)))
         lines += [
             "",
-            f"{method} is the recipe of {trained}; its seeds {seeds} are that one's runs.",
+            f"{method} is the recipe of {trained_as}; its seeds {seeds} are that one's runs.",
         ]
     return lines
 
@@ -171,4 +174,4 @@ def picture(study: Study, figure: Figure) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

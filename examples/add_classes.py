@@ -4,7 +4,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from bntricks import Learner
+from bntricks import Model
 from bntricks.streams import View
 
 torch.manual_seed(0)
@@ -42,7 +42,7 @@ for _ in range(8):
         optimiser.step()
 
 # What is new: it keeps 20 old images of each class, and learns the digits 5 to 9.
-learner = Learner.adopt(
+learner = Model.adopt(
     net,
     classes=old,
     memory={name: train[name][:20] for name in old},
@@ -55,6 +55,6 @@ print(f"digits 5-9: {learned.tasks[1].after:.1f}%")
 
 # One file, which other processes load with the function that builds the network.
 learner.save("digits.safetensors")
-again = Learner.load("digits.safetensors", net=build)
+again = Model.load("digits.safetensors", net=build)
 first = torch.stack([x[0] for x in test.values()])
 print("the first image of each digit is:", *again.predict(first))

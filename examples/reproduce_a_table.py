@@ -13,7 +13,7 @@ from bntricks.report import write_report
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import to_markdown
 from bntricks.report.verdicts import verdicts
-from bntricks.sweeps.local import Failure, Order, sweep
+from bntricks.sweeps.local import Failure, Shared, sweep
 from bntricks.sweeps.plan import plan
 
 
@@ -36,7 +36,7 @@ def main():
     study = load_study("pilot")
     streams = () if asked.data else ("seq-digits",)  # the study's own, or one that needs no data
     runs = plan(study, asked.scale, streams=streams)
-    records = sweep(runs, Order(data=asked.data, out=asked.out), sink=told)
+    records = sweep(runs, Shared(data=asked.data, out=asked.out), sink=told)
     failed = [each for each in records if isinstance(each, Failure)]
     if failed:
         lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)

@@ -2,51 +2,123 @@
 
     from bntricks import Memory, balance, frozen_ema, update_ema     # in your own loop
     from bntricks import Learner, make                               # or the whole method
+    from bntricks import Model                                       # or a model for your images
     from bntricks import Config, run                                 # or the paper's protocol
 
 Names are imported when they are first used, so that `bnt --help` needs no torch.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # for type checkers; `_WHERE` has the same for everybody else
+    from bntricks.batch import Batch as Batch, balance as balance
+    from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
+    from bntricks.errors import RunError as RunError, UserError as UserError
+    from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
+    from bntricks.memory import Memory as Memory
+    from bntricks.methods import NotNegative as NotNegative, make as make, method as method
+    from bntricks.model import Model as Model
+    from bntricks.networks.norms import NORMS as NORMS
+    from bntricks.networks.registry import NETWORKS as NETWORKS
+    from bntricks.networks.resnet import ResNet as ResNet
+    from bntricks.norm import (
+        frozen_ema as frozen_ema,
+        moments as moments,
+        recalibrate as recalibrate,
+        swapped as swapped,
+        update_ema as update_ema,
+    )
+    from bntricks.paper import load_study as load_study
+    from bntricks.recipes.classifiers import Linear as Linear, NearestMean as NearestMean
+    from bntricks.recipes.language import (
+        BM as BM,
+        BM2 as BM2,
+        Bb as Bb,
+        Bmix as Bmix,
+        Bp as Bp,
+        Bt as Bt,
+        Lesson as Lesson,
+        Loss as Loss,
+        Method as Method,
+        Pass as Pass,
+        balanced as balanced,
+        lam as lam,
+    )
+    from bntricks.recipes.losses import ce as ce, kd as kd, loss as loss
+    from bntricks.recipes.policies import Policy as Policy, Reservoir as Reservoir
+    from bntricks.recipes.rewrite import bn_tricks as bn_tricks
+    from bntricks.report import write_report as write_report
+    from bntricks.runs.config import Config as Config
+    from bntricks.runs.folder import run as run
+    from bntricks.runs.record import Record as Record
+    from bntricks.runs.train import train as train
+    from bntricks.streams import (
+        View as View,
+        from_arrays as from_arrays,
+        open_stream as open_stream,
+    )
+    from bntricks.sweeps.local import Shared as Shared, sweep as sweep
+    from bntricks.sweeps.plan import plan as plan
+    from bntricks.training.learner import Learner as Learner
+    from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
 
 _WHERE = {
     "Batch": "batch",
     "balance": "batch",
-    "Config": "runs.config",
     "Diagnosis": "doctor",
     "diagnose": "doctor",
     "mixed": "doctor",
-    "train": "runs.train",
     "RunError": "errors",
     "UserError": "errors",
     "IncrementalClassifier": "estimator",
-    "Learner": "training.learner",
-    "ce": "recipes.losses",
     "Memory": "memory",
-    "Reservoir": "recipes.policies",
+    "NotNegative": "methods",
     "make": "methods",
     "method": "methods",
+    "Model": "model",
+    "NORMS": "networks.norms",
+    "NETWORKS": "networks.registry",
     "ResNet": "networks.resnet",
     "frozen_ema": "norm",
     "moments": "norm",
     "recalibrate": "norm",
     "swapped": "norm",
     "update_ema": "norm",
+    "load_study": "paper",
+    "Linear": "recipes.classifiers",
+    "NearestMean": "recipes.classifiers",
     "BM": "recipes.language",
     "BM2": "recipes.language",
     "Bb": "recipes.language",
     "Bmix": "recipes.language",
     "Bp": "recipes.language",
     "Bt": "recipes.language",
+    "Lesson": "recipes.language",
     "Loss": "recipes.language",
     "Method": "recipes.language",
+    "Pass": "recipes.language",
     "balanced": "recipes.language",
     "lam": "recipes.language",
+    "ce": "recipes.losses",
+    "kd": "recipes.losses",
+    "loss": "recipes.losses",
+    "Policy": "recipes.policies",
+    "Reservoir": "recipes.policies",
+    "bn_tricks": "recipes.rewrite",
+    "write_report": "report",
+    "Config": "runs.config",
     "run": "runs.folder",
+    "Record": "runs.record",
+    "train": "runs.train",
+    "View": "streams",
     "from_arrays": "streams",
     "open_stream": "streams",
-    "bn_tricks": "recipes.rewrite",
+    "Shared": "sweeps.local",
+    "sweep": "sweeps.local",
+    "plan": "sweeps.plan",
+    "Learner": "training.learner",
+    "OPTIMISERS": "training.optimisers",
 }
 
 __all__ = list(_WHERE)

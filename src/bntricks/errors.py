@@ -1,14 +1,92 @@
-"""The two ways a command can fail on purpose. Neither ever shows a traceback."""
+"""The ways a command can fail on purpose. None of them ever shows a traceback.
+
+An error names options as Python does (`memory_batch`), and never as flags: whoever shows it words
+it for its reader. The command line says `--memory-batch`, scikit-learn's estimator `memory_batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
-class UserError(Exception):
-    """A mistake that the user can mend: the message says what was wrong, what is allowed, and
-    what to do next. The command line prints it and exits with 2."""
+class PlannedError(Exception):
+    """Says what was wrong, what is allowed, and what to do next.
+
+    `option` is the one whose `value` is the mistake, `remedy` one that would mend it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        option: str | None = None,
+        value: object = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message, self.option, self.value, self.remedy = message, option, value, remedy
+
+    def worded(self, name: Callable[[str], str] = str) -> str:
+        """The whole message, with options called as `name` calls them."""
+        given = "" if self.value is None else f" {self.value}"
+        start = f"{name(self.option)}{given}: " if self.option else ""
+        end = f" ({name(self.remedy)})" if self.remedy else ""
+        return f"{start}{self.message}{end}"
+
+    def __str__(self) -> str:
+        return self.worded()
 
 
-class RunError(Exception):
+class UserError(PlannedError):
+    """A mistake that the user can mend. Exit code 2."""
+
+
+class RunError(PlannedError):
     """A failure while running, such as a loss that is not finite. Exit code 1."""
 
 
-class HeldError(Exception):
+class HeldError(PlannedError):
     """Another process holds this run. Exit code 3."""
+
+
+class InvalidOptions(UserError):
+    """One or more options have values that they cannot have."""
+
+    def __init__(self, mistakes: tuple[UserError, ...]) -> None:
+        super().__init__("; ".join(map(str, mistakes)))
+        self.mistakes = mistakes
+
+    def worded(self, name: Callable[[str], str] = str) -> str:
+        return "\n".join(mistake.worded(name) for mistake in self.mistakes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.mistakes,)
+
+    @classmethod
+    def of(cls, error: ValidationError) -> InvalidOptions:
+        """The mistakes that pydantic found."""
+        return cls(
+            tuple(
+                UserError(
+                    _lower(mistake["msg"]),
+                    option=str(mistake["loc"][0]) if mistake["loc"] else "configuration",
+                    value=mistake["input"],
+                )
+                for mistake in error.errors()
+            )
+        )
+
+
+def first_mistake(error: ValidationError) -> str:
+    """Where in a nested value the first mistake is, and what it is."""
+    mistake = error.errors()[0]
+    where = ".".join(map(str, mistake["loc"]))
+    return f"{where}: {mistake['msg']}" if where else _lower(mistake["msg"])
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,15 +1,14 @@
-"""Files that are whole or absent, and locks that die with their holder."""
+"""Files that are whole or absent, locks that die with their holder, and errors that name a file."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from bntricks.errors import HeldError
+from bntricks.errors import HeldError, UserError
 
 PARTIAL = ".partial"
 
@@ -26,33 +25,76 @@ def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) ->
         if keep is not None and path.exists():
             path.replace(keep)
         partial.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what writers left here that were killed; nobody may be writing."""
-    for left in folder.glob(f".*{PARTIAL}"):
-        left.unlink(missing_ok=True)
+    """Remove the unfinished files of writers that were killed; nobody may be writing here."""
+    for partial in folder.glob(f".*{PARTIAL}"):
+        partial.unlink(missing_ok=True)
 
 
-def _sync(folder: Path) -> None:
-    """Without this, a power loss may undo a rename."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Make sure that a file's bytes, or a folder's entries, are on disk: without the latter, a
+    power loss may undo a rename."""
+    is_folder = path.is_dir()
+    if is_folder and os.name == "nt":  # Windows cannot open a folder, and needs no such call
+        return
+    descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
     try:
-        os.fsync(handle)
+        os.fsync(descriptor)
     finally:
-        os.close(handle)
+        os.close(descriptor)
 
 
 @contextmanager
-def held(path: Path, *, wait: bool = False) -> Iterator[None]:
-    """A kernel lock on this file; the kernel drops it when the process ends, however it ends."""
-    with path.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise HeldError(f"{path.parent} is being worked on by another process") from None
+def held(path: Path, *, lock: Path | None = None, wait: bool = False) -> Iterator[None]:
+    """Keep other processes that hold this path out, or wait until they are done.
+
+    The path itself is not touched: what is locked, and removed in the end, is a file of its own
+    (default: beside the path, with `.lock` added to its name). The lock is the kernel's, so it
+    dies with its holder; the empty file that a killed process leaves behind locks nothing.
+    """
+    from filelock import FileLock, Timeout  # most commands hold nothing, and start faster without
+
+    if lock is None:
+        target = path.resolve()  # a link and the file it leads to share their lock
+        lock = target.with_name(f"{target.name}.lock")
+    file_lock = FileLock(lock)
+    try:
+        file_lock.acquire(blocking=wait)
+    except Timeout:
+        raise HeldError(f"{shown(path)} is being worked on by another process") from None
+    try:
         yield
+    finally:
+        # Safe while it is held: filelock notices that a file it waited for is gone, and makes a
+        # new one. Windows refuses, and removes it on release.
+        with suppress(OSError):
+            lock.unlink()
+        file_lock.release()
+
+
+def shown(name: str | Path) -> str:
+    """A file name as text for one line of a message: what does not print is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Name the file or folder that the system does not let us read, in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read {shown(path)}: {error.strerror or error}") from error
+
+
+def expanded(path: Path | str) -> Path:
+    """The path with ~ as the home it stands for, or as it is if there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)

@@ -36,7 +36,7 @@ class Memory:
         self.y = torch.zeros(capacity, dtype=torch.int64)
         self.ids = torch.zeros(capacity, dtype=torch.int64)
         self.tasks = torch.zeros(capacity, dtype=torch.int64)
-        self.scores = torch.zeros(capacity, dtype=torch.float64)  # GSS: likeness to the rest
+        self.scores = torch.zeros(capacity, dtype=torch.float64)  # GSS: similarity to the rest
 
     def __len__(self) -> int:
         return self.filled
@@ -116,37 +116,38 @@ class Memory:
         return {name: getattr(self, name) for name in self._state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["capacity"] != self.capacity:
-            raise ValueError(f"a memory of {state['capacity']} does not fit one of {self.capacity}")
-        for name in self._state:
-            setattr(self, name, state[name])
-        for name in ("x", "logits"):
-            store = getattr(self, name)
-            setattr(self, name, None if store is None else store.to(self.device))
-
-    def contents(self) -> dict[str, Tensor]:
-        """What the filled slots hold."""
-        found = {name: getattr(self, name) for name in self._kept}
-        return {name: store[: self.filled] for name, store in found.items() if store is not None}
-
-    def refill(self, contents: dict[str, Tensor], *, offered: int) -> None:
-        """Hold what another memory held, and no more."""
-        count = len(contents["y"]) if contents else 0
-        if count > self.capacity:
-            raise ValueError(f"{count} samples do not fit a memory of {self.capacity}")
-        for name, found in contents.items():
-            own = getattr(self, name) if name in self._kept else None
-            kind = torch.float32 if name == "logits" else found.dtype if own is None else own.dtype
-            if name not in self._kept or len(found) != count or found.dtype != kind:
-                raise ValueError(f"{name} of {list(found.shape)} is no part of a memory")
-            host = self.device if name in ("x", "logits") else torch.device("cpu")
-            room = torch.zeros(self.capacity, *found.shape[1:], dtype=kind, device=host)
-            room[:count] = found.to(host)
-            setattr(self, name, room)
-        self.filled, self.offered = count, max(count, offered)
+        """Hold what another memory of this capacity held. Of what is kept, the filled slots will
+        do."""
+        if unknown := sorted(set(state) - set(self._state)):
+            raise ValueError(f"{unknown[0]} is not part of a memory")
+        capacity, filled, offered = (int(state[name]) for name in ("capacity", "filled", "offered"))
+        if capacity != self.capacity:
+            raise ValueError(f"a memory of {capacity} does not fit one of {self.capacity}")
+        if not 0 <= filled <= capacity:
+            raise ValueError(f"{filled} samples do not fit a memory of {capacity}")
+        for name in self._kept:
+            setattr(self, name, self._placed(name, state.get(name), filled))
+        self.filled, self.offered = filled, offered
 
     _kept = ("x", "logits", "y", "ids", "tasks", "scores")
-    _state = ("capacity", "filled", "offered", "x", "logits", "y", "ids", "tasks", "scores")
+    _state = ("capacity", "filled", "offered", *_kept)
+
+    def _placed(self, name: str, values: Tensor | None, filled: int) -> Tensor | None:
+        """What is kept under this name, with room for the empty slots."""
+        own: Tensor | None = getattr(self, name)
+        if values is None:
+            if name in ("x", "y") and filled:
+                raise ValueError(f"a memory of {filled} samples has no {name}")
+            return None if name in ("x", "logits") else torch.zeros_like(getattr(self, name))
+        dtype = torch.float32 if name == "logits" else values.dtype if own is None else own.dtype
+        if len(values) not in (filled, self.capacity) or values.dtype != dtype:
+            raise ValueError(f"{name} of {list(values.shape)} is not part of this memory")
+        device = self.device if name in ("x", "logits") else torch.device("cpu")
+        if len(values) == self.capacity:
+            return values.to(device)
+        placed = torch.zeros(self.capacity, *values.shape[1:], dtype=dtype, device=device)
+        placed[:filled] = values.to(device)
+        return placed
 
     def _write(self, store: Tensor | None, to: Tensor, values: Tensor, of: Tensor) -> Tensor:
         values = values.detach().to(self.device)

@@ -20,6 +20,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 Statistics = dict[str, "Moments"]
 """Moments of every BatchNorm layer, by the layer's name in the network."""
 
+Phi = dict[str, dict[str, Tensor]]
+"""Running mean and variance of every BatchNorm layer, by the layer's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moments:
@@ -53,25 +56,25 @@ def frozen_ema(net: nn.Module) -> Iterator[None]:
     This is Algorithm 1, line 5. It is not evaluation mode: gradients flow through the batch
     statistics. A layer already in evaluation mode goes on using its φ.
     """
-    found = [(layer, layer.track_running_stats) for layer in layers(net).values()]
+    before = [(layer, layer.track_running_stats) for layer in layers(net).values()]
     try:
-        for layer, _ in found:
+        for layer, _ in before:
             layer.track_running_stats = False
         yield
     finally:
-        for layer, tracking in found:
+        for layer, tracking in before:
             layer.track_running_stats = tracking
 
 
 @contextmanager
 def mode(net: nn.Module, *, training: bool) -> Iterator[None]:
     """The network in training or evaluation mode; every module's own flag comes back after."""
-    found = [(module, module.training) for module in net.modules()]
+    before = [(module, module.training) for module in net.modules()]
     try:
         net.train(training)
         yield
     finally:
-        for module, flag in found:
+        for module, flag in before:
             module.training = flag
 
 
@@ -87,7 +90,7 @@ def update_ema(net: nn.Module, x: Tensor) -> None:
         net(x)
 
 
-def phi(net: nn.Module) -> dict[str, dict[str, Tensor]]:
+def phi(net: nn.Module) -> Phi:
     """A copy of φ, by layer."""
     return {
         name: {"mean": layer.running_mean.clone(), "var": layer.running_var.clone()}  # type: ignore[union-attr]
@@ -95,14 +98,14 @@ def phi(net: nn.Module) -> dict[str, dict[str, Tensor]]:
     }
 
 
-def drift(net: nn.Module, since: dict[str, dict[str, Tensor]]) -> dict[str, float]:
+def drift(net: nn.Module, since: Phi) -> dict[str, float]:
     """How far φ has moved, by layer: the mean shift of its channels, in standard deviations they
     had then."""
     return {
-        name: ((found["mean"] - since[name]["mean"]).abs() / (since[name]["var"] + 1e-5).sqrt())
+        name: ((now["mean"] - since[name]["mean"]).abs() / (since[name]["var"] + 1e-5).sqrt())
         .mean()
         .item()
-        for name, found in phi(net).items()
+        for name, now in phi(net).items()
     }
 
 
@@ -136,18 +139,18 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
     be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
     Everything but BatchNorm is in evaluation mode, so that dropout adds no noise.
     """
-    with observed(net) as found, mode(net, training=False), frozen_ema(net):
+    with observed(net) as statistics, mode(net, training=False), frozen_ema(net):
         for layer in layers(net).values():
             layer.training = True
         for x in batches:
             net(x)
-    return found
+    return statistics
 
 
 @contextmanager
 def observed(net: nn.Module) -> Iterator[Statistics]:
     """The moments of what comes into every BatchNorm layer that is in training mode."""
-    found: Statistics = {}
+    statistics: Statistics = {}
 
     def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if not layer.training:
@@ -155,14 +158,14 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
         x = inputs[0].detach().transpose(0, 1).flatten(1).double()  # [channels, values]
         spread = x.var(1, correction=0) * (x.shape[1] / max(x.shape[1] - 1, 1))
         seen = Moments(x.mean(1), spread, x.shape[1])
-        found[name] = found[name].merge(seen) if name in found else seen
+        statistics[name] = statistics[name].merge(seen) if name in statistics else seen
 
     handles = [
         layer.register_forward_pre_hook(partial(record, name))
         for name, layer in layers(net).items()
     ]
     try:
-        yield found
+        yield statistics
     finally:
         for handle in handles:
             handle.remove()
@@ -187,7 +190,7 @@ def follow(net: nn.Module, statistics: Statistics) -> None:
 @contextmanager
 def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
     """The same weights with other statistics (paper, Figure 1 b/c); φ comes back after."""
-    found = {
+    before = {
         name: (layer.running_mean.clone(), layer.running_var.clone())  # type: ignore[union-attr]
         for name, layer in layers(net).items()
     }
@@ -195,7 +198,7 @@ def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
         _set(net, {name: (m.mean, m.var) for name, m in statistics.items()})
         yield
     finally:
-        _set(net, found)
+        _set(net, before)
 
 
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:

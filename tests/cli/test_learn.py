@@ -13,16 +13,16 @@ import pytest
 import torch
 from PIL import Image
 
-from bntricks import Learner
+from bntricks import Model
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 
 ASK = """
 import sys
 import torch
-from bntricks import Learner
+from bntricks import Model
 torch.set_num_threads(1)
 x = torch.load(sys.argv[2], weights_only=True)
-torch.save(Learner.load(sys.argv[1]).scores(x), sys.argv[3])
+torch.save(Model.load(sys.argv[1]).scores(x), sys.argv[3])
 """
 
 
@@ -53,7 +53,7 @@ def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
 
 
 def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path):
-    learner = Learner.load(model)
+    learner = Model.load(model)
     x = torch.from_numpy(pictures("grün", 30, seed=1))
     torch.save(x, tmp_path / "x")
     ask = [sys.executable, "-c", ASK, model, tmp_path / "x", tmp_path / "scores"]
@@ -63,9 +63,9 @@ def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path
 
 def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
     more = {name: pictures(name) for name in SECOND}
-    once = Learner.load(model)
+    once = Model.load(model)
     once.save(tmp_path / "again")
-    twice = Learner.load(tmp_path / "again")
+    twice = Model.load(tmp_path / "again")
     assert once.memory.offered == twice.memory.offered == 4 * 30
     for learner in (once, twice):
         learner.learn(more, epochs=2, sink=lambda event: None)
@@ -76,27 +76,27 @@ def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
 
 
 def test_test_images_are_kept_and_never_trained_on(model):
-    learner = Learner.load(model)
-    held = {bytes(x.numpy()) for x in learner.tests.x}
+    learner = Model.load(model)
+    held = {bytes(x.numpy()) for x in learner.held_out.x}
     assert len(held) == 6
     assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
     learner.learn({name: pictures(name) for name in SECOND}, epochs=1, sink=lambda event: None)
-    assert held < {bytes(x.numpy()) for x in learner.tests.x}
+    assert held < {bytes(x.numpy()) for x in learner.held_out.x}
     assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
 
 
 def test_accuracies_are_those_of_the_test_images(model):
-    learner = Learner.load(model)
+    learner = Model.load(model)
     before = [
         learner.classes[y] == p
-        for y, p in zip(learner.tests.y, learner.predict(learner.tests.x), strict=True)
+        for y, p in zip(learner.held_out.y, learner.predict(learner.held_out.x), strict=True)
     ]
     found = learner.learn(
         {name: pictures(name) for name in SECOND}, epochs=2, sink=lambda event: None
     )
     assert found.tasks[0].before == pytest.approx(100 * sum(before) / len(before))
-    said = learner.predict(learner.tests.x)
-    right = [learner.classes[y] == p for y, p in zip(learner.tests.y, said, strict=True)]
+    said = learner.predict(learner.held_out.x)
+    right = [learner.classes[y] == p for y, p in zip(learner.held_out.y, said, strict=True)]
     assert found.tasks[0].after == pytest.approx(100 * sum(right[:6]) / 6)
     assert found.tasks[1].after == pytest.approx(100 * sum(right[6:]) / 6)
     assert found.all.after == pytest.approx(100 * sum(right) / 12)
@@ -106,9 +106,9 @@ def test_at_most_a_hundred_images_of_a_class_are_held_out():
     from bntricks.model.samples import gather
 
     many = {"crimson": pictures("crimson", 700), "navy": pictures("navy", 10)}
-    material = gather(many, size=8, held_out=0.2)
-    assert torch.bincount(material.test.y).tolist() == [100, 2]
-    assert torch.bincount(material.train.y).tolist() == [600, 8]
+    samples = gather(many, size=8, held_out=0.2)
+    assert torch.bincount(samples.test.y).tolist() == [100, 2]
+    assert torch.bincount(samples.train.y).tolist() == [600, 8]
 
 
 def test_predictions_are_printed_for_people_and_spreadsheets(bnt, model, tmp_path):

@@ -14,8 +14,10 @@ import torch
 from PIL import Image
 
 from bntricks.cli import app
-from bntricks.doctor.pictures import picture_groups
+from bntricks.doctor.images import image_groups
 from bntricks.errors import UserError
+
+pytestmark = pytest.mark.journey
 
 NETS = """
 import torch
@@ -79,19 +81,19 @@ def test_a_process_prints_a_verdict_says_what_it_runs_and_writes_a_page(here):
 
 def test_json_is_all_that_goes_to_standard_output(here, capsys):
     bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert [group["name"] for group in found["groups"]] == ["cat, dog", "ship, [b]owl"]
-    assert [group["classes"] for group in found["groups"]] == [[1, 2], [0, 3]]
-    assert [layer["name"] for layer in found["layers"]] == ["1"]
+    diagnosis = json.loads(capsys.readouterr().out)
+    assert [group["name"] for group in diagnosis["groups"]] == ["cat, dog", "ship, [b]owl"]
+    assert [group["classes"] for group in diagnosis["groups"]] == [[1, 2], [0, 3]]
+    assert [layer["name"] for layer in diagnosis["layers"]] == ["1"]
 
 
 def test_classes_are_the_models_order_and_images_can_be_fewer(here, capsys):
     order = json.dumps(["ship", "cat", "dog", "[b]owl"])
     few = ("--images-per-class", "6")
     bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", order, *few, "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert [group["classes"] for group in found["groups"]] == [[1, 2], [0, 3]]
-    assert [group["samples"] for group in found["groups"]] == [12, 12]
+    diagnosis = json.loads(capsys.readouterr().out)
+    assert [group["classes"] for group in diagnosis["groups"]] == [[1, 2], [0, 3]]
+    assert [group["samples"] for group in diagnosis["groups"]] == [12, 12]
 
 
 def test_one_mean_makes_images_grey(here, capsys):
@@ -117,7 +119,7 @@ def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gai
     bnt("diagnose", *moved, "--data", "photos", *GROUPS, "--json")
     after = json.loads(capsys.readouterr().out)
     assert after["layers"][0]["distance"] < 1e-4
-    accuracy = {one["statistics"]: one["all"] for one in after["counterfactuals"]}
+    accuracy = {tried["statistics"]: tried["all"] for tried in after["counterfactuals"]}
     assert accuracy["as it is"] == accuracy["balanced"]
 
 
@@ -170,13 +172,14 @@ def hostile(name):
         ("zip", "w.pt holds no weights that can be read"),
         ("truncated", "w.pt holds no weights that can be read"),
         ("pickle", "w.pt holds no weights that can be read"),
-        ("objects", r"w.pt is no state dict: save net.state_dict\(\) alone"),
+        ("objects", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
         ("classes", r"4.weight is \[10, 144\] in the file and \[4, 144\] in the network"),
         ("keys", "it lacks 0.weight, 0.bias, 1.weight and 5 more"),
         ("text", "w.pt holds no weights that can be read"),
         ("absent", "cannot read w.pt: No such file"),
     ],
 )
+@pytest.mark.fault
 def test_hostile_weights_are_one_clear_line(here, name, message):
     hostile(name)
     with pytest.raises(UserError, match=message) as raised:
@@ -187,23 +190,23 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"--net": "doctor_nets"}, "--net doctor_nets: write it as package.module:factory"),
+        ({"--net": "doctor_nets"}, "net doctor_nets: write it as package.module:function"),
         ({"--net": "doctor_nots:photo"}, "importing doctor_nots raised ModuleNotFoundError"),
         ({"--net": "doctor_nets:photos"}, "doctor_nets has no photos"),
-        ({"--net": "doctor_nets:number"}, "doctor_nets cannot be called: number"),
+        ({"--net": "doctor_nets:number"}, "number of doctor_nets is not a function"),
         ({"--net": "doctor_nets:broken"}, "calling it raised RuntimeError: no such card"),
         ({"--net": "builtins:dict"}, "it returned a dict, not a torch.nn.Module"),
-        ({"--net": None}, "give either MODEL, or both --net"),
-        ({"--groups": None}, "--groups are missing: list the classes in the order"),
+        ({"--net": None}, "give either MODEL, or both"),
+        ({"--groups": None}, "groups: missing: list the classes in the order"),
         ({"--groups": "cat,dog"}, "got 1 group of batches: give at least two"),
         (
             {"--groups": "cat,[b]eagle"},
-            r"--groups name '\[b\]eagle', which has no folder in the da",
+            r"groups: '\[b\]eagle' has no folder in the data; there are",
         ),
-        ({"--classes": "cat,dog"}, "--groups name 'ship', which is no class of the model"),
+        ({"--classes": "cat,dog"}, "groups: 'ship' is not a class of the model"),
         ({"--image-size": "32"}, r"cannot take images of \[3, 32, 32\]: RuntimeError"),
-        ({"--mean": "0.5"}, "--mean has 1 values and --std 3: give three of each"),
-        ({"--std": "0.1 0 0.1"}, "--std 0: a standard deviation is above 0"),
+        ({"--mean": "0.5"}, "mean: 1 mean and 3 standard deviations: give three of each"),
+        ({"--std": "0.1 0 0.1"}, "std 0: a standard deviation is above 0"),
         ({"--out": "no/page.html"}, "the folder no does not exist: make it first"),
         ({"--data": "nowhere"}, "the data folder nowhere does not exist"),
     ],
@@ -248,12 +251,12 @@ def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(her
             (here / part / name).rename(here / "photos" / name)
     capsys.readouterr()
     bnt("diagnose", "m.safetensors", "--data", "photos", "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert [set(group["name"].split(", ")) for group in found["groups"]] == [
+    diagnosis = json.loads(capsys.readouterr().out)
+    assert [set(group["name"].split(", ")) for group in diagnosis["groups"]] == [
         {"cat", "dog"},
         {"ship", "[b]owl"},
     ]
-    assert len(found["layers"]) == 6
+    assert len(diagnosis["layers"]) == 6
     bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
     capsys.readouterr()
     bnt("diagnose", "m2.safetensors", "--data", "photos", "--json")
@@ -261,22 +264,22 @@ def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(her
     assert max(layer["distance"] for layer in after["layers"]) < 1e-3
     with pytest.raises(UserError, match=r"m2.safetensors is there already"):
         bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
-    with pytest.raises(UserError, match=r"w.pt: it is no safetensors file"):
+    with pytest.raises(UserError, match=r"w.pt: it is not a safetensors file"):
         bnt("diagnose", "w.pt", "--data", "photos")
 
 
 def test_every_image_goes_with_its_own_label_in_mixed_order(here):
     names = list(COLOURS)
-    found = picture_groups(
+    groups = image_groups(
         here / "photos", [["cat", "ship"], ["dog"]], names, lambda x: x.float(), size=8
     )
     for _ in range(2):
-        x, y = (torch.cat(part) for part in zip(*found["cat, ship"](), strict=True))
+        x, y = (torch.cat(part) for part in zip(*groups["cat, ship"](), strict=True))
         brightest = x.mean((2, 3)).argmax(1)  # red cats, blue ships
         assert torch.equal(y, torch.where(brightest == 0, 0, 2))
         assert sorted(y.tolist()) == [0] * 12 + [2] * 12 != y.tolist()
 
 
 def test_a_class_in_two_groups_is_refused(here):
-    with pytest.raises(UserError, match="--groups list 'cat' twice"):
+    with pytest.raises(UserError, match="groups: 'cat' is listed twice"):
         bnt("diagnose", *MINE, "--data", "photos", "--groups", "cat,dog", "ship,cat")

@@ -28,13 +28,13 @@ def trained():
         learner.end()
 
     def groups(part):
-        found = {}
+        batches_by_group = {}
         for task in stream:
             images = getattr(task, part)
             rows = torch.randperm(len(images), generator=torch.Generator().manual_seed(1))
             name = f"digits {task.classes[0]} and {task.classes[1]}"
-            found[name] = [(view(images.x[r]), images.y[r]) for r in rows.split(64)]
-        return found
+            batches_by_group[name] = [(view(images.x[r]), images.y[r]) for r in rows.split(64)]
+        return batches_by_group
 
     return net, groups("train"), groups("test"), view(stream[-1].train.x)
 

@@ -4,13 +4,12 @@ from itertools import islice
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from bntricks import UserError, diagnose, mixed
-from bntricks.doctor.groups import halves, resized, survey
-from helpers.by_hand import groups, network
+from bntricks.doctor.groups import halves, rebatched, survey
+from helpers.doctor_data import groups, network
 
 
 def numbered(counts, first=0):
@@ -27,19 +26,19 @@ sizes = st.lists(st.integers(1, 9), min_size=1, max_size=8).filter(lambda s: sum
 
 
 @given(sizes)
-def test_halves_are_disjoint_whole_and_the_same_on_every_run(counts):
+def test_halves_are_disjoint_whole_and_the_same_on_every_pass(counts):
     data = {"a": numbered(counts)}
     one, other = ([x for x, _ in half["a"]()] for half in halves(data))
-    found = torch.cat([*one, *other]).flatten()
-    assert sorted(found.tolist()) == list(range(sum(counts)))
+    samples = torch.cat([*one, *other]).flatten()
+    assert sorted(samples.tolist()) == list(range(sum(counts)))
     assert abs(sum(map(len, one)) - sum(map(len, other))) <= 1
     again = torch.cat([x for x, _ in halves(data)[0]["a"]()])
     assert torch.equal(torch.cat(one), again)
 
 
 @given(sizes, st.integers(1, 12))
-def test_resized_batches_hold_everything_in_order_and_never_a_small_rest(counts, size):
-    made = list(resized(numbered(counts), size))
+def test_rebatched_inputs_are_all_there_in_order_without_a_small_last_batch(counts, size):
+    made = list(rebatched(numbered(counts), size))
     assert torch.cat(made).flatten().tolist() == list(range(sum(counts)))
     if sum(counts) >= size:
         assert all(size <= len(part) < 2 * size for part in made)
@@ -145,11 +144,11 @@ def test_held_out_groups_must_be_the_same_groups():
 
 def test_groups_may_be_numbered():
     numbered_groups = dict(enumerate(GOOD.values()))
-    found = diagnose(network(), numbered_groups, held_out=numbered_groups)
-    assert [group.name for group in found.groups] == ["0", "1"]
+    diagnosis = diagnose(network(), numbered_groups, held_out=numbered_groups)
+    assert [group.name for group in diagnosis.groups] == ["0", "1"]
     assert len(list(mixed(numbered_groups, size=32))) == 4
 
 
 def test_a_group_of_one_batch_is_enough():
-    found = diagnose(network(), {name: batches[:1] for name, batches in GOOD.items()})
-    assert [group.samples for group in found.groups] == [32, 32]
+    diagnosis = diagnose(network(), {name: batches[:1] for name, batches in GOOD.items()})
+    assert [group.samples for group in diagnosis.groups] == [32, 32]

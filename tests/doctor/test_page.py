@@ -13,7 +13,7 @@ from torch import nn
 from bntricks import UserError, diagnose
 from bntricks.doctor.charts import figures
 from bntricks.doctor.tables import accuracy_table, layer_table
-from helpers.by_hand import groups
+from helpers.doctor_data import groups
 
 HOSTILE = "<b>\"&'</script>"
 FLAGS = [
@@ -24,7 +24,7 @@ FLAGS = [
 
 
 @pytest.fixture(scope="module")
-def found():
+def diagnosis():
     """A diagnosis in which the group, and a class of none, have awkward names and answers."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 6))
@@ -39,26 +39,26 @@ def found():
 class Elements(HTMLParser):
     def __init__(self, html):
         super().__init__()
-        self.found = []
+        self.elements = []
         self.feed(html)
 
     def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
+        self.elements.append((tag, dict(attrs)))
 
 
 def test_a_chart_that_would_have_no_point_is_left_out(tmp_path):
     net = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 6))
     same = groups(batches=3)["old"]
-    found = diagnose(net, {"old": same, "new": [(x, y + 2) for x, y in same]})
-    assert all(layer.shares is None for layer in found.layers)
-    html = found.write_page(tmp_path / "p.html").read_text()
-    charts = [attrs["id"] for _, attrs in Elements(html).found if attrs.get("class") == "chart"]
+    diagnosis = diagnose(net, {"old": same, "new": [(x, y + 2) for x, y in same]})
+    assert all(layer.shares is None for layer in diagnosis.layers)
+    html = diagnosis.write_page(tmp_path / "p.html").read_text()
+    charts = [attrs["id"] for _, attrs in Elements(html).elements if attrs.get("class") == "chart"]
     assert charts == ["accuracy", "distance", "answers"]
 
 
-def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(found, tmp_path):
-    html = found.write_page(tmp_path / "p.html", command=HOSTILE).read_text()
-    elements = Elements(html).found
+def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(diagnosis, tmp_path):
+    html = diagnosis.write_page(tmp_path / "p.html", command=HOSTILE).read_text()
+    elements = Elements(html).elements
     assert not [tag for tag, _ in elements if tag in ("b", "link", "img", "iframe")]
     charts = [attrs["id"] for _, attrs in elements if attrs.get("class") == "chart"]
     assert charts == ["accuracy", "distance", "lean", "answers"]
@@ -71,57 +71,61 @@ def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(found, t
         assert "://" not in spec
 
 
-def test_charts_draw_the_numbers_of_the_diagnosis(found):
-    drawn = {figure.name: figure.rows for figure in figures(found)}
+def test_charts_draw_the_numbers_of_the_diagnosis(diagnosis):
+    drawn = {figure.name: figure.rows for figure in figures(diagnosis)}
     distance = {(row["layer"], row["measure"]): row["value"] for row in drawn["distance"]}
-    layer = found.layers[0]
+    layer = diagnosis.layers[0]
     assert distance[layer.name, "distance"] == layer.distance
     assert distance[layer.name, "mean shift"] == layer.shift
     assert distance[layer.name, "log variance ratio"] == layer.log_ratio
     assert drawn["lean"][0]["value"] == layer.shares[HOSTILE]
     shown = {(row["statistics"], row["part"]): row["accuracy"] for row in drawn["accuracy"]}
-    assert shown["φ balanced", "old classes"] == found.balanced.old
+    assert shown["φ balanced", "old classes"] == diagnosis.balanced.old
     for name in ("φ as it is", "φ balanced"):
         for group in ("old", HOSTILE):
             row = [r for r in drawn["answers"] if (r["statistics"], r["group"]) == (name, group)]
             assert sum(r["share"] for r in row) == pytest.approx(100)
 
 
-def test_tables_have_a_row_for_each_set_of_statistics_and_layer(found):
-    rows = accuracy_table(found).rows
-    assert [row[0].text for row in rows] == [f"φ {c.statistics}" for c in found.counterfactuals]
+def test_tables_have_a_row_for_each_set_of_statistics_and_layer(diagnosis):
+    rows = accuracy_table(diagnosis).rows
+    assert [row[0].text for row in rows] == [f"φ {c.statistics}" for c in diagnosis.counterfactuals]
     assert rows[0][4].text == ""
-    assert rows[1][4].number == found.balanced.old_difference.points
-    assert [row[1].text for row in layer_table(found).rows] == ["1"]
+    assert rows[1][4].number == diagnosis.balanced.old_difference.points
+    assert [row[1].text for row in layer_table(diagnosis).rows] == ["1"]
 
 
-def test_a_page_that_cannot_be_written_is_one_line(found, tmp_path):
+def test_a_page_that_cannot_be_written_is_one_line(diagnosis, tmp_path):
     with pytest.raises(UserError, match=r"cannot write .*nowhere"):
-        found.write_page(tmp_path / "nowhere" / "p.html")
+        diagnosis.write_page(tmp_path / "nowhere" / "p.html")
 
 
 @pytest.mark.slow
+@pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_browser_shows_it_offline_without_a_word(found, tmp_path, scheme, width):
+def test_a_browser_shows_it_offline_without_a_message(diagnosis, tmp_path, scheme, width):
     playwright = pytest.importorskip("playwright.sync_api")
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
     if chromium is None:
         pytest.skip("needs chromium")
-    address = found.write_page(tmp_path / "p.html").as_uri()
-    heard = []
+    address = diagnosis.write_page(tmp_path / "p.html").as_uri()
+    messages = []
     with playwright.sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
         context = browser.new_context(
             color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True
         )
         page = context.new_page()
-        page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: heard.append(f"error: {error}"))
-        page.on("request", lambda asked: heard.append(asked.url) if asked.url != address else None)
+        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
+        page.on(
+            "request",
+            lambda request: messages.append(request.url) if request.url != address else None,
+        )
         page.goto(address)
         page.wait_for_selector("html.ready", state="attached", timeout=20_000)
         assert page.locator(".chart svg").count() == 4
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("main b").count() == 0
         browser.close()
-    assert heard == []
+    assert messages == []

@@ -62,10 +62,10 @@ def said(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 
     ],
 )
 def test_the_headline_and_the_advice_follow_the_intervals(old, overall, cost, headline, advice):
-    found = said(old, overall)
-    assert found.cost == cost
-    assert headline in found.headline
-    assert advice in found.advice
+    verdict = said(old, overall)
+    assert verdict.cost == cost
+    assert headline in verdict.headline
+    assert advice in verdict.advice
 
 
 @pytest.mark.parametrize(

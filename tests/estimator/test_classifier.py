@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from bntricks import IncrementalClassifier, Learner, UserError, make
 from bntricks.batch import shuffled
-from bntricks.networks.mlp import perceptron
+from bntricks.networks.mlp import mlp
 from bntricks.seeds import Generators, construction
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -141,7 +141,7 @@ def test_a_call_is_a_task_of_the_learner_to_the_bit():
     model = tiny(batch=4, epochs=16, random_state=5, **how)
     generators = Generators.of(5)
     with construction(generators.init):
-        net = perceptron(64, 4, width=8)
+        net = mlp([64], 4, width=8)
     learner = Learner(net, make("er-bnt"), seed=generators, batch=4, **how)
     for classes, count in (((0, 1), 100), ((2, 3), 13)):
         x, y = (part[:count] for part in some(*classes))

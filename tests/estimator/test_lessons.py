@@ -6,7 +6,7 @@ import torch
 
 from bntricks import Learner, UserError, make
 from bntricks.estimator.labels import NONE
-from bntricks.estimator.lessons import follow, study
+from bntricks.estimator.lessons import follow, learn_samples
 from bntricks.recipes.language import Lesson
 from helpers.tiny import network
 
@@ -18,7 +18,7 @@ def learner(method, memory=12, **more):
 def give(learner, *classes, count=8, epochs=1):
     y = torch.tensor(classes).repeat(count)
     x = torch.randn(len(y), 5, generator=torch.Generator().manual_seed(1)) + y[:, None]
-    study(learner, x, y, outputs=6, lr=0.03, epochs=epochs)
+    learn_samples(learner, x, y, outputs=6, lr=0.03, epochs=epochs)
 
 
 def shares(learner):

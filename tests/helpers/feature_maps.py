@@ -6,8 +6,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from bntricks.runs import maps
-from bntricks.runs import record as records
+from bntricks.runs import maps, record as records
 from bntricks.runs.maps import BiasedPhi, Map, Panel
 from helpers.records import HOSTILE, a_run
 
@@ -34,8 +33,8 @@ MEASURED = BiasedPhi.of((60.0, 80.0), (20.0, 90.0), 55.0, 75.0)
 
 def a_map(*panels, measured=None, **parts):
     pictures = tuple(a_picture(20 * i) for i in range(8))
-    given = {"task": 2, "class_names": NAMES, "labels": LABELS, "images": pictures, **parts}
-    return Map(panels=panels, biased_phi=measured, **given)
+    fields = {"task": 2, "class_names": NAMES, "labels": LABELS, "images": pictures, **parts}
+    return Map(panels=panels, biased_phi=measured, **fields)
 
 
 def of_statistics():
@@ -46,11 +45,11 @@ def of_overlap(before=LABELS, after=LABELS):
     return a_map(a_panel("before", before), a_panel("after", after, 2.0))
 
 
-def written(folder, found, method="er-bnt", seed=0, **parts):
-    """A run on disk with the maps beside it; the record as a report reads it."""
+def written(folder, by_probe, method="er-bnt", seed=0, **parts):
+    """The folder of a run on disk, with the maps that these probes left beside its record."""
     run = folder / f"{method}-{seed}"
     run.mkdir(parents=True)
     records.save(a_run(method, seed, r=R, **parts), run)
-    for probe, one in found.items():
-        maps.save(one, maps.path_in(run, probe))
+    for probe, features in by_probe.items():
+        maps.save(features, maps.path_in(run, probe))
     return run

@@ -70,13 +70,13 @@ def refused(bnt):
 @pytest.fixture(scope="session")
 def taught(tmp_path_factory):
     """A model file that learned the first three colours."""
-    from bntricks.model.create import fresh
+    from bntricks.model.create import create
     from bntricks.model.learn import teach
     from bntricks.model.samples import gather
 
-    material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
-    learner = fresh(material, width=4, blocks=1, stages=2, memory=24)
-    teach(learner, material, epochs=4, lr=None, sink=lambda event: None)
+    samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
+    learner = create(samples, width=4, blocks=1, stages=2, memory=24)
+    teach(learner, samples, epochs=4, lr=None, sink=lambda event: None)
     path = tmp_path_factory.mktemp("taught") / "model.safetensors"
     learner.save(path)
     return path

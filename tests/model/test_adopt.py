@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Learner, UserError
+from bntricks import Learner, Model, UserError
 from bntricks.streams import View
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
@@ -41,7 +41,7 @@ def trained():
 
 
 def adopt(net, **more):
-    return Learner.adopt(net, **{"classes": FIRST, "memory": OLD, "view": VIEW} | more)
+    return Model.adopt(net, **{"classes": FIRST, "memory": OLD, "view": VIEW} | more)
 
 
 def test_an_adopted_network_answers_as_before_by_name_and_stays_its_owners(trained):
@@ -98,7 +98,7 @@ def test_old_images_are_known_by_their_names_and_not_by_their_order(trained):
     learner = adopt(trained, memory=turned, test=turned)
     for x, y in (
         (learner.memory.x[:36], learner.memory.y[:36]),
-        (learner.tests.x, learner.tests.y),
+        (learner.held_out.x, learner.held_out.y),
     ):
         for label, name in enumerate(FIRST):
             own = {bytes(one.numpy()) for one in x[y == label]}
@@ -119,12 +119,12 @@ def test_its_file_needs_what_builds_it_and_then_predicts_the_same(trained, tmp_p
     learner.learn(MORE, epochs=2, sink=hear)
     learner.save(tmp_path / "m")
     with pytest.raises(UserError, match="whose code is not in the file"):
-        Learner.load(tmp_path / "m")
+        Model.load(tmp_path / "m")
     with pytest.raises(UserError, match="of another network"):
-        Learner.load(tmp_path / "m", net=nn.Sequential(nn.Linear(4, 6)))
+        Model.load(tmp_path / "m", net=nn.Sequential(nn.Linear(4, 6)))
     x = torch.from_numpy(pictures("navy", 9, seed=3))
     for net in (build, build()):
-        again = Learner.load(tmp_path / "m", net=net)
+        again = Model.load(tmp_path / "m", net=net)
         assert torch.equal(again.scores(x), learner.scores(x))
         assert again.groups == (FIRST, SECOND)
     assert again.learn({"rest": pictures("黒", seed=9)}, epochs=1, sink=hear).tasks[2].images == 2
@@ -147,11 +147,11 @@ def test_the_command_line_is_told_what_builds_it(bnt, refused, trained, tmp_path
 def test_samples_may_be_plain_inputs(tmp_path):
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
     old = (torch.randn(20, 5), ["a"] * 10 + ["b"] * 10)
-    learner = Learner.adopt(net, classes=["a", "b"], memory=old)
+    learner = Model.adopt(net, classes=["a", "b"], memory=old)
     learner.learn({"c": torch.randn(9, 5) + 4}, epochs=2, sink=hear)
     learner.save(tmp_path / "m")
     x = torch.randn(3, 5)
-    again = Learner.load(tmp_path / "m", net=lambda: net)
+    again = Model.load(tmp_path / "m", net=lambda: net)
     assert torch.equal(again.predict_proba(x), learner.predict_proba(x))
     assert set(again.predict(x.numpy())) <= {"a", "b", "c"}
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_adopted_is_said_in_a_line(trained, change, words):
 
 def test_a_network_without_a_classifier_is_refused():
     with pytest.raises(UserError, match="no linear layer"):
-        Learner.adopt(nn.BatchNorm1d(3), classes=["a"])
+        Model.adopt(nn.BatchNorm1d(3), classes=["a"])
 
 
 def test_samples_of_another_shape_are_refused(trained):

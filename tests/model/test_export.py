@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Learner
+from bntricks import Model
 from helpers.colours import FIRST, SECOND, pictures
 
 
@@ -25,7 +25,7 @@ def ask(path, x):
 
 @pytest.mark.slow
 def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model, tmp_path):
-    learner = Learner.load(model)
+    learner = Model.load(model)
     learner.learn({name: pictures(name) for name in SECOND}, epochs=4, sink=hear)
     learner.save(model)
     done = bnt("export", model, "--onnx", tmp_path / "m.onnx")
@@ -41,14 +41,14 @@ def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model,
 
 @pytest.mark.slow
 def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
-    from bntricks.model.create import fresh
+    from bntricks.model.create import create
     from bntricks.model.export import to_onnx
     from bntricks.model.learn import teach
     from bntricks.model.samples import gather
 
-    material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
-    learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl")
-    teach(learner, material, epochs=2, lr=None, sink=hear)
+    samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
+    learner = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl")
+    teach(learner, samples, epochs=2, lr=None, sink=hear)
     assert to_onnx(learner, tmp_path / "m.onnx") < 1e-4
     x = torch.from_numpy(pictures("navy", 5, seed=4))
     found, _ = ask(tmp_path / "m.onnx", x)
@@ -60,7 +60,7 @@ def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
     from bntricks.model.export import to_onnx
 
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
-    learner = Learner.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
+    learner = Model.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
     to_onnx(learner, tmp_path / "m.onnx")
     x = torch.randn(3, 5)
     found, names = ask(tmp_path / "m.onnx", x)
@@ -80,7 +80,7 @@ def test_a_file_that_disagrees_is_not_written(model, off):
                 learner.predict_proba(torch.from_numpy(inputs["images"])).numpy() + np.float32(off)
             ]
 
-    learner = Learner.load(model)
+    learner = Model.load(model)
     with pytest.raises(Exception, match="nothing was written"):
         check_agreement(learner, Session())
 

@@ -13,7 +13,7 @@ import safetensors.torch as safe
 import torch
 from safetensors import safe_open
 
-from bntricks import Learner, UserError
+from bntricks import UserError
 from helpers.colours import FIRST, pictures, write_folder
 
 
@@ -39,10 +39,10 @@ def test_anyone_can_read_it_and_it_tells_nothing_of_the_machine(model, tmp_path)
 
 def test_names_may_be_any_text(model, tmp_path):
     names = ["a\nb", 'say "hi"', "</script>", "{{x}}", "\x00", "é" * 300, "\u202eabc", " "]
-    learner = Learner.load(model)
+    learner = Model.load(model)
     learner.learn({n: pictures("黒", 3, seed=k) for k, n in enumerate(names)}, epochs=1, sink=hear)
     learner.save(tmp_path / "m")
-    again = Learner.load(tmp_path / "m")
+    again = Model.load(tmp_path / "m")
     assert again.classes == (*FIRST, *names)
     assert again.groups == (FIRST, tuple(names))
     x = torch.from_numpy(pictures("黒", 20))
@@ -50,7 +50,7 @@ def test_names_may_be_any_text(model, tmp_path):
 
 
 def test_odd_names_are_printed_in_one_line_each(bnt, model, tmp_path):
-    learner = Learner.load(model)
+    learner = Model.load(model)
     odd = "two\nlines [red]\x1b[31m"
     learner.learn({odd: pictures("黒", 30)}, epochs=30, sink=hear)
     learner.save(model)
@@ -67,34 +67,34 @@ def test_without_its_memory_it_predicts_the_same_and_holds_no_images(bnt, model,
     done = bnt("export", model, "--safetensors", small)
     assert done.code == 0, done.err
     assert {name.split(".")[0] for name in safe.load_file(small)} == {"net"}
-    learner, x = Learner.load(small), torch.from_numpy(pictures("navy", 20))
-    assert torch.equal(learner.scores(x), Learner.load(model).scores(x))
+    learner, x = Model.load(small), torch.from_numpy(pictures("navy", 20))
+    assert torch.equal(learner.scores(x), Model.load(model).scores(x))
     assert learner.groups == (FIRST,)
 
 
 def test_without_its_memory_it_cannot_learn_on_and_says_so(refused, model, tmp_path, second):
-    Learner.load(model).save(tmp_path / "small", memory=False)
+    Model.load(model).save(tmp_path / "small", memory=False)
     before = (tmp_path / "small").read_bytes()
     words = ["without its memory", "the file that has its memory"]
     refused("learn", second, "--into", tmp_path / "small", words=words)
     assert (tmp_path / "small").read_bytes() == before
-    Learner.load(tmp_path / "small").save(tmp_path / "again")  # memory=True makes none up
+    Model.load(tmp_path / "small").save(tmp_path / "again")  # memory=True makes none up
     with pytest.raises(UserError, match="without its memory"):
-        Learner.load(tmp_path / "again").learn({"x": pictures("黒")}, sink=hear)
+        Model.load(tmp_path / "again").learn({"x": pictures("黒")}, sink=hear)
 
 
 def test_nearest_means_survive_without_exemplars(tmp_path):
-    from bntricks.model.create import fresh
+    from bntricks.model.create import create
     from bntricks.model.learn import teach
     from bntricks.model.samples import gather
 
-    material = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
-    learner = fresh(material, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
-    teach(learner, material, epochs=2, lr=None, sink=hear)
+    samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
+    learner = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
+    teach(learner, samples, epochs=2, lr=None, sink=hear)
     x = torch.from_numpy(pictures("navy", 20))
     for whole in (True, False):
         learner.save(tmp_path / "m", memory=whole)
-        again = Learner.load(tmp_path / "m")
+        again = Model.load(tmp_path / "m")
         assert torch.equal(again.scores(x), learner.scores(x))
         assert again.predict_proba(x).sum(1).allclose(torch.ones(20))
 
@@ -103,7 +103,7 @@ LESSON = """
 import sys
 from pathlib import Path
 from bntricks.cli import main
-from bntricks.training.learner import Learner
+from bntricks import Model
 
 observe = Learner.observe
 
@@ -147,4 +147,4 @@ def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
 
     monkeypatch.setattr("bntricks.model.file.write_atomically", full)
     with pytest.raises(UserError, match="No space left on device"):
-        Learner.load(model).save(tmp_path / "m")
+        Model.load(model).save(tmp_path / "m")

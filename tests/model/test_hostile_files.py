@@ -10,7 +10,7 @@ import safetensors.torch as safe
 import torch
 from safetensors import safe_open
 
-from bntricks import Learner, UserError
+from bntricks import Model, UserError
 
 
 def rewritten(model, change):
@@ -123,4 +123,4 @@ def test_every_truncation_is_refused(model):
     for end in (*range(64), *range(64, len(content), len(content) // 40)):
         model.write_bytes(content[:end])
         with pytest.raises(UserError, match="no safetensors file, or not a whole one"):
-            Learner.load(model)
+            Model.load(model)

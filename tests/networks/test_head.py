@@ -8,7 +8,7 @@ from torch import nn
 from bntricks.batch import Batch
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.language import Lesson, Pass
 from bntricks.recipes.losses import fdr, kd
 
 
@@ -53,6 +53,10 @@ def memory_of_two_heads():
     return memory.read(torch.arange(4))
 
 
+def a_pass(logits, batch):
+    return Pass(logits, batch, Lesson(), net=None)
+
+
 def test_stored_logits_are_compared_on_the_outputs_they_had():
     batch = memory_of_two_heads()
     assert batch.logits.isnan().tolist() == [[False, False, True]] * 2 + [[False] * 3] * 2
@@ -60,13 +64,13 @@ def test_stored_logits_are_compared_on_the_outputs_they_had():
     widths = [2, 2, 3, 3]
     rows = [(now[k, :w], batch.logits[k, :w]) for k, w in enumerate(widths)]
     wanted = torch.stack([F.mse_loss(a, b) for a, b in rows]).mean()
-    found = kd.of(now, batch, Lesson())
+    found = kd.of(a_pass(now, batch))
     assert torch.allclose(found, wanted)
     slopes = [torch.autograd.grad(loss, now, retain_graph=True)[0] for loss in (found, wanted)]
     assert torch.allclose(*slopes)
 
     wanted = torch.stack([(a.softmax(0) - b.softmax(0)).norm() for a, b in rows]).mean()
-    found = fdr.of(now, batch, Lesson())
+    found = fdr.of(a_pass(now, batch))
     assert torch.allclose(found, wanted)
     slopes = [torch.autograd.grad(loss, now, retain_graph=True)[0] for loss in (found, wanted)]
     assert torch.allclose(*slopes)
@@ -78,6 +82,6 @@ def test_a_head_that_never_grew_has_the_bits_of_the_plain_formulas():
     batch = Batch(torch.zeros(32, 1), torch.zeros(32), logits=stored)
     plain = torch.linalg.vector_norm(now.softmax(1) - stored.softmax(1), dim=1).mean()
     for found, wanted in ((kd, F.mse_loss(now, stored)), (fdr, plain)):
-        loss = found.of(now, batch, Lesson())
+        loss = found.of(a_pass(now, batch))
         assert torch.equal(loss, wanted)
         assert torch.equal(*(torch.autograd.grad(part, now)[0] for part in (loss, wanted)))

@@ -6,7 +6,7 @@ import torch
 from bntricks.batch import Batch
 from bntricks.methods import entries, make
 from bntricks.recipes.as_published import concerns, corrupted, unaugmented
-from bntricks.runs.train import mixed
+from bntricks.runs.train import with_memory
 from bntricks.streams import Images, View, open_stream
 from bntricks.training.learner import Learner
 from helpers.tiny import network
@@ -35,10 +35,10 @@ def test_mixed_exemplars_are_spoiled_only_when_asked(as_published):
     stored = stream[0].train.x[:3]
     learner.memory.append(Batch(stored, stream[0].train.y[:3]), task=1)
     task = stream[1].train
-    material = mixed(learner, task, stream)
-    assert torch.equal(material.x[: len(task)], task.x)
-    assert torch.equal(material.y[len(task) :], stream[0].train.y[:3])
-    assert torch.equal(material.x[len(task) :], stored) != as_published
+    x, y = with_memory(learner, task, stream)
+    assert torch.equal(x[: len(task)], task.x)
+    assert torch.equal(y[len(task) :], stream[0].train.y[:3])
+    assert torch.equal(x[len(task) :], stored) != as_published
 
 
 def test_unnormalised_inputs_are_pixels_from_zero_to_one():

@@ -97,15 +97,15 @@ def test_an_unknown_method_gets_a_suggestion():
 
 
 def test_a_hyper_parameter_the_method_lacks_is_refused():
-    with pytest.raises(UserError, match=r"er has no hyper-parameter --alpha: it has none"):
+    with pytest.raises(UserError, match=r"alpha: er has no such hyper-parameter: it has none"):
         make("er", alpha=0.5)
 
 
 @pytest.mark.parametrize("name", ["der++", "der++-bnt", "der", "der-bnt", "lwf"])
 def test_a_hyper_parameter_out_of_range_is_refused(name):
-    with pytest.raises(UserError, match=r"--alpha -1.* greater than or equal to 0"):
+    with pytest.raises(UserError, match=r"alpha -1.* greater than or equal to 0"):
         make(name, alpha=-1)
-    with pytest.raises(UserError, match=r"--alpha nan.* finite"):
+    with pytest.raises(UserError, match=r"alpha nan.* finite"):
         make(name, alpha=float("nan"))
 
 

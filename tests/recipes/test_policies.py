@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bntricks.methods import make
 from bntricks.recipes.policies import herd
 from bntricks.training.learner import Learner
-from bntricks.training.step import State
+from bntricks.training.state import State
 from helpers.tiny import network, whole
 
 pytestmark = pytest.mark.law

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import quadprog
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bntricks.methods import make

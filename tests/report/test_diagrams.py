@@ -49,7 +49,7 @@ def strange(name):
         project=Odd(name),
         teacher="previous",
         prepare=lambda state, samples: None,
-        finish=lambda state: None,
+        stages=[lambda state, samples: None],
         decay=0.1,
     )
 

@@ -12,17 +12,16 @@ from PIL import Image
 from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report import write_report
-from bntricks.report.figures import map_figures, save, spec
+from bntricks.report.build import build
+from bntricks.report.files import save
+from bntricks.report.map_chart import GRID, SIDE, placed, regions
 from bntricks.report.records import load_records
-from bntricks.report.regions import GRID, SIDE, placed, regions
-from bntricks.runs import maps
-from bntricks.runs import record as records
+from bntricks.runs import maps, record as records
 from bntricks.runs.maps import BiasedPhi
 from helpers.feature_maps import (
     LABELS,
     MEASURED,
     NAMES,
-    R,
     a_map,
     a_panel,
     a_picture,
@@ -41,6 +40,10 @@ def runs(tmp_path):
     written(tmp_path, {"statistics": of_statistics(), "overlap": of_overlap()}, "er-bnt", 0)
     written(tmp_path, {"overlap": of_overlap(after=(2,) * 8)}, "er-bnt", 1)
     return tmp_path
+
+
+def maps_of(folder):
+    return build(load_records([folder])).maps
 
 
 def test_a_map_comes_back_from_disk_as_it_was(tmp_path):
@@ -84,7 +87,7 @@ def changed(change):
 def test_a_damaged_map_is_one_clear_line_and_no_picture(tmp_path, text, reason):
     run = written(tmp_path, {})
     maps.path_in(run, "statistics").write_text(text)
-    with pytest.raises(UserError, match=rf"map-statistics.json is no map of a run .*{reason}") as e:
+    with pytest.raises(UserError, match=rf"map-statistics.json is .* map of a run .*{reason}") as e:
         write_report(load_records([tmp_path]), tmp_path / "report")
     assert len(str(e.value).splitlines()) == 1
     assert not (tmp_path / "report").exists()
@@ -92,23 +95,24 @@ def test_a_damaged_map_is_one_clear_line_and_no_picture(tmp_path, text, reason):
 
 def test_numbers_of_a_record_must_follow_from_each_other(tmp_path):
     run = written(tmp_path, {}, biased_phi=MEASURED.model_dump(mode="json"))
-    assert load_records([run])[0]["biased_phi"]["acc_lost"] == 15.0
-    wrong = {**MEASURED.model_dump(mode="json"), "acc_lost": 1.0}
-    records.save(a_run("er-bnt", r=R, biased_phi=wrong), run)
+    (record,) = load_records([run])
+    assert record.biased_phi.acc_lost == 15.0
+    contradicting = MEASURED.model_copy(update={"acc_lost": 1.0})
+    records.save(record.model_copy(update={"biased_phi": contradicting}), run)
     with pytest.raises(UserError, match="acc_lost does not follow"):
         load_records([run])
 
 
 def test_a_map_of_another_training_than_its_record_is_refused(tmp_path):
     other = BiasedPhi.of((61.0, 80.0), (20.0, 90.0), 55.0, 75.0)
-    found = a_map(a_panel("balanced"), a_panel("biased"), measured=other)
-    written(tmp_path, {"statistics": found})
+    features = a_map(a_panel("balanced"), a_panel("biased"), measured=other)
+    written(tmp_path, {"statistics": features})
     with pytest.raises(UserError, match="are of different trainings"):
-        map_figures(load_records([tmp_path]))
+        maps_of(tmp_path)
 
 
 def test_statistics_are_two_panels_of_the_first_seed_with_their_numbers(runs):
-    figure, _ = map_figures(load_records([runs]))
+    figure, _ = maps_of(runs)
     assert figure.name == "map-statistics-seq-cifar10"
     assert figure.title == "Balanced and biased statistics, Seq-CIFAR-10, er-bnt, seed 0"
     assert "goes from 55.0% to 75.0%" in figure.text
@@ -123,7 +127,7 @@ def test_statistics_are_two_panels_of_the_first_seed_with_their_numbers(runs):
 
 
 def test_overlap_has_three_panels_of_the_first_seed_that_has_all(runs):
-    _, figure = map_figures(load_records([runs]))
+    _, figure = maps_of(runs)
     assert figure.name == "map-overlap-seq-cifar10"
     assert figure.title.endswith("Seq-CIFAR-10, er and er-bnt, seed 1")
     assert "before the last of them was learned, by the run with ER" in figure.text
@@ -137,7 +141,7 @@ def test_overlap_has_three_panels_of_the_first_seed_that_has_all(runs):
 def test_maps_of_different_protocols_or_data_never_share_a_figure(tmp_path, knobs):
     written(tmp_path, {"overlap": of_overlap()}, "er", 0)
     written(tmp_path, {"overlap": of_overlap()}, "er-bnt", 0, **knobs)
-    assert map_figures(load_records([tmp_path])) == []
+    assert maps_of(tmp_path) == ()
 
 
 def test_maps_of_different_images_are_refused(tmp_path):
@@ -145,22 +149,21 @@ def test_maps_of_different_images_are_refused(tmp_path):
     others = a_map(a_panel("before"), a_panel("after"), images=(a_picture(255),) * 8)
     written(tmp_path, {"overlap": others}, "er-bnt", 0)
     with pytest.raises(UserError, match="show different images"):
-        map_figures(load_records([tmp_path]))
+        maps_of(tmp_path)
 
 
 def test_runs_without_maps_have_no_figure_of_them(tmp_path):
     written(tmp_path, {})
-    assert map_figures([*load_records([tmp_path]), a_run("er", 5)]) == []
+    assert build([*load_records([tmp_path]), a_run("er", 5)]).maps == ()
 
 
 def test_the_page_gets_each_picture_once_and_every_name_as_text(runs):
-    for figure in map_figures(load_records([runs])):
-        whole = spec(figure)
-        text = json.dumps(whole)
+    for figure in maps_of(runs):
+        text = json.dumps(figure.spec)
         pictures = of_statistics().images
         assert [text.count(picture) for picture in pictures] == [1] * 8
         assert "image" not in figure.rows[0]
-        marks = whole["spec"]["layer"][1]["encoding"]
+        marks = figure.spec["spec"]["layer"][1]["encoding"]
         assert marks["fill"]["scale"]["domain"] == list(NAMES)
         assert marks["fill"]["scale"] == marks["stroke"]["scale"]
         assert (marks["fill"]["field"], marks["stroke"]["field"]) == ("label", "predicted")
@@ -171,12 +174,12 @@ def test_the_page_gets_each_picture_once_and_every_name_as_text(runs):
 def test_two_classes_of_one_name_are_told_apart(tmp_path):
     twins = of_statistics().model_copy(update={"class_names": ("cat", "cat", "owl", "elk")})
     written(tmp_path, {"statistics": twins})
-    (figure,) = map_figures(load_records([tmp_path]))
+    (figure,) = maps_of(tmp_path)
     assert {row["label"] for row in figure.rows} == {"cat (0)", "cat (1)", "owl", "elk"}
 
 
 def test_maps_reach_the_disk_in_every_format_and_no_name_is_markup(tmp_path, runs):
-    figure = map_figures(load_records([runs]))[1]
+    figure = maps_of(runs)[1]
     paths = {path.suffix: path for path in save(figure, tmp_path / "figures")}
     svg = ElementTree.parse(paths[".svg"]).getroot()
     space = "{http://www.w3.org/2000/svg}"
@@ -197,13 +200,14 @@ def test_maps_reach_the_disk_in_every_format_and_no_name_is_markup(tmp_path, run
 
 
 def test_a_report_has_a_section_of_maps_and_a_study_without_a_probe_has_none(tmp_path, runs):
-    found = load_records([runs])
-    html = write_report(found, tmp_path / "all").read_text()
+    records = load_records([runs])
+    html = write_report(records, tmp_path / "all").read_text()
     assert '<section id="maps"' in html
     assert len(list((tmp_path / "all" / "figures").glob("map-*.png"))) == 2
     study = load_study("pilot")
-    html = write_report([r for r in found if r["method"] == "er"], tmp_path / "p", study, "paper")
-    assert '<section id="maps"' not in html.read_text()
+    er = [record for record in records if record.method == "er"]
+    html = write_report(er, tmp_path / "p", study, "paper").read_text()
+    assert '<section id="maps"' not in html
 
 
 def test_panels_are_turned_towards_the_first_and_fill_the_square():

@@ -2,18 +2,18 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from bntricks.paper import load_study
-from bntricks.report.figures import map_figures
-from bntricks.report.page import Section, figure_html, write_page
+from bntricks.report.build import build
+from bntricks.report.files import write
 from bntricks.report.records import load_records
-from bntricks.report.verdicts import verdicts
 from helpers.feature_maps import of_statistics, written
-from helpers.records import HOSTILE, a_run
+from helpers.records import HOSTILE, runs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 FLAGS = [
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
@@ -39,12 +39,11 @@ def browser():
 def address(tmp_path_factory):
     study = load_study("main")
     knobs = study.values("lite", "seq-cifar10")
-    runs = [a_run(m, s, f + s, **knobs) for m, f in FINALS.items() for s in (0, 1)]
-    judged = verdicts(study, "lite", runs)
+    trained = [run for m, final in FINALS.items() for run in runs(m, [final, final + 1], **knobs)]
     folder = tmp_path_factory.mktemp("page")
-    looked_at = load_records([written(folder, {"statistics": of_statistics()})])
-    maps = Section("maps", "Maps", "".join(map(figure_html, map_figures(looked_at))))
-    return write_page(folder / "report.html", runs, judged, further=[maps]).as_uri()
+    mapped = load_records([written(folder, {"statistics": of_statistics()})])
+    report = replace(build(trained, study, "lite"), maps=build(mapped).maps)
+    return write(report, folder).as_uri()
 
 
 @pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=str)

@@ -3,16 +3,20 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bntricks.report import statistics
-from bntricks.report.statistics import contrast, equivalent, estimate, holm, paired, sign_flip_p
+from bntricks.report.statistics import contrast, equivalent, estimate, holm, sign_flip_p
 
 NUMBERS = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 3))
 SIDES = st.dictionaries(st.integers(0, 9), NUMBERS, min_size=1)
 DIFFERENCES = st.lists(NUMBERS, min_size=2, max_size=10)
 PS = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=8)
+
+
+def paired(a, b):
+    """The difference a - b over the seeds that both have."""
+    return estimate(contrast([(1.0, a), (-1.0, b)]))
 
 
 def test_mean_and_sample_deviation():

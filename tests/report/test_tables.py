@@ -7,14 +7,15 @@ import pytest
 from rich.console import Console
 
 from bntricks.paper import load_reported, load_study
+from bntricks.report.groups import group
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Cell, Table, to_csv, to_latex, to_markdown, to_rich
 from bntricks.report.verdicts import verdicts
-from helpers.records import HOSTILE, a_run
+from helpers.records import HOSTILE, runs
 
 
-def runs(method, finals, **knobs):
-    return [a_run(method, seed, final, **knobs) for seed, final in enumerate(finals)]
+def results(*records):
+    return results_table(group(records))
 
 
 def cells(table):
@@ -33,7 +34,7 @@ def read_csv(text):
 
 
 def test_a_row_is_mean_and_deviation_with_the_papers_beside():
-    er, bnt = cells(results_table([*runs("er", [50, 53, 59]), *runs("er-bnt", [70, 71])]))
+    er, bnt = cells(results(*runs("er", [50, 53, 59]), *runs("er-bnt", [70, 71])))
     assert (er["ACC"], er["BWT"], er["Seeds"]) == ("54.00 ± 4.58", "-36.00 ± 4.58", "3")
     assert (er["Paper ACC"], er["Paper BWT"]) == ("61.62 ± 1.59", "-43.82 ± 2.02")
     assert (bnt["ACC"], bnt["Paper ACC"]) == ("70.50 ± 0.71", "72.08 ± 0.55")
@@ -41,12 +42,12 @@ def test_a_row_is_mean_and_deviation_with_the_papers_beside():
 
 
 def test_one_seed_has_no_deviation():
-    (row,) = cells(results_table(runs("er", [50])))
+    (row,) = cells(results(*runs("er", [50])))
     assert row["ACC"] == "50.00"
 
 
 def test_the_best_is_bold_everywhere_and_only_the_best():
-    table = results_table([*runs("er", [50, 52]), *runs("er-bnt", [60, 62]), *runs("gem", [20])])
+    table = results(*runs("er", [50, 52]), *runs("er-bnt", [60, 62]), *runs("gem", [20]))
     assert to_markdown(table).count("**61.00 ± 1.41**") == 1
     assert to_markdown(table).count("**") == 4  # the title's and the best's
     assert to_latex(table).count(r"$\mathbf{61.00 \pm 1.41}$") == 1
@@ -56,7 +57,7 @@ def test_the_best_is_bold_everywhere_and_only_the_best():
 
 
 def test_cut_down_data_is_labelled_in_its_row_in_every_format():
-    table = results_table([*runs("er", [50], cut_down=True), *runs("gem", [50], fingerprint="g")])
+    table = results(*runs("er", [50], cut_down=True), *runs("gem", [50], fingerprint="g"))
     gem, er = cells(table)
     assert er["Data"] == "cut-down (200 of 50000)"
     assert gem["Data"] == "full"
@@ -67,7 +68,7 @@ def test_cut_down_data_is_labelled_in_its_row_in_every_format():
 
 
 def test_protocols_are_not_averaged_and_the_table_says_so():
-    table = results_table([*runs("er", [50], epochs=2), *runs("er", [60], epochs=5)])
+    table = results(*runs("er", [50], epochs=2), *runs("er", [60], epochs=5))
     assert [(r["Method"], r["ACC"]) for r in cells(table)] == [
         ("er (epochs 2)", "50.00"),
         ("er (epochs 5)", "60.00"),
@@ -75,31 +76,31 @@ def test_protocols_are_not_averaged_and_the_table_says_so():
     assert "Several protocols on Seq-CIFAR-10" in " ".join(table.notes)
     assert "epochs 2 (paper: 50), epochs 5 (paper: 50)" in " ".join(table.notes)
     assert not any(cell.bold for row in table.rows for cell in row)
-    assert "Several" not in " ".join(results_table(runs("er", [50, 51])).notes)
+    assert "Several" not in " ".join(results(*runs("er", [50, 51])).notes)
 
 
 def test_the_papers_value_is_that_of_the_same_memory_or_of_the_same_variant():
     little = runs("er", [30], stream="seq-cifar100", memory=200)
-    (row,) = cells(results_table(little))
+    (row,) = cells(results(*little))
     assert row["Paper ACC"] == "13.94 ± 0.58"
-    assert "Paper ACC" not in cells(results_table(runs("er", [30], memory=77)))[0]
+    assert "Paper ACC" not in cells(results(*runs("er", [30], memory=77)))[0]
     study = load_study("buffers")
     sizes = [study.values("lite", "seq-cifar100", v.label)["memory"] for v in study.variants]
-    found = [r for m in sizes for r in runs("er", [30], stream="seq-cifar100", memory=m)]
-    paper = [row["Paper ACC"] for row in cells(results_table(found, study, "lite"))]
+    sized = [r for m in sizes for r in runs("er", [30], stream="seq-cifar100", memory=m)]
+    paper = [row["Paper ACC"] for row in cells(results_table(group(sized), study, "lite"))]
     reported = [load_reported().find("er", "seq-cifar100", m) for m in (200, 500, 1000, 5000)]
     assert paper == [f"{e.acc.mean:.2f} ± {e.acc.sd:.2f}" for e in reported]
 
 
 def test_csv_holds_whole_numbers_in_columns_of_their_own():
-    (row,) = read_csv(to_csv(results_table(runs("er", [50, 53, 59]))))
+    (row,) = read_csv(to_csv(results(*runs("er", [50, 53, 59]))))
     assert float(row["ACC"]) == 54.0
     assert float(row["ACC sd"]) == pytest.approx(21**0.5, abs=1e-12)
     assert float(row["Paper ACC sd"]) == 1.59
 
 
 def test_hostile_names_stay_names():
-    table = results_table(runs(HOSTILE, [50]))
+    table = results(*runs(HOSTILE, [50]))
     assert read_csv(to_csv(table))[0]["Method"] == HOSTILE
     assert HOSTILE in shown(table)
     assert r"\</script\>\<b\>&amp;\_%\$\[red\]" in to_markdown(table)
@@ -138,7 +139,7 @@ def test_latex_rows_cannot_be_read_as_options_or_comments():
 
 
 def test_latex_is_a_booktabs_table_with_as_many_columns_as_it_declares():
-    table = results_table([*runs("er", [50, 52]), *runs("joint", [80], memory=None)])
+    table = results(*runs("er", [50, 52]), *runs("joint", [80], memory=None))
     lines = to_latex(table).splitlines()
     (declared,) = [x.split("}{")[1].rstrip("}") for x in lines if r"\begin{tabular}" in x]
     rows = [line for line in lines if line.endswith(r"\\")]
@@ -149,15 +150,16 @@ def test_latex_is_a_booktabs_table_with_as_many_columns_as_it_declares():
 
 def test_claims_become_rows_with_both_differences():
     study = load_study("main")
-    found = []
+    records = []
     for method, finals in {"er": [50.0, 51.0, 52.0], "er-bnt": [60.0, 61.5, 62.0]}.items():
         knobs = study.values("lite", "seq-cifar10")
-        found += runs(method, finals, cut_down=True, **knobs)
-    table = verdict_table(verdicts(study, "lite", found), found)
+        records += runs(method, finals, cut_down=True, **knobs)
+    judgements = verdicts(study, "lite", group(records))
+    table = verdict_table(judgements, "(cut-down data)")
     by_sides = [r for r in cells(table) if r["Compared"] == "er-bnt − er" and r["Metric"] == "ACC"]
     row = next(r for r in by_sides if r["Verdict"] == "holds")
     assert row["Ours (cut-down data)"] == "10.17"
     assert row["Paper"] == "10.46"
     assert row["95% interval"].startswith("9.45 to 10.88")
     assert {r["Verdict"] for r in cells(table)} >= {"holds", "not run"}
-    assert "Ours" in verdict_table(verdicts(study, "lite", found)).columns
+    assert "Ours" in verdict_table(judgements).columns

@@ -6,9 +6,11 @@ import pytest
 
 from bntricks.errors import UserError
 from bntricks.paper import Side, Study, load_study
-from bntricks.report.verdicts import records_of, value, verdicts
-from bntricks.runs import record as records
-from bntricks.runs.config import Config
+from bntricks.report.groups import group
+from bntricks.report.verdicts import groups_of, value, verdicts
+from bntricks.runs.maps import BiasedPhi
+from bntricks.runs.record import METRICS
+from helpers import records
 
 MATRIX = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]
 LITE = {"epochs": 40, "memory": 200}
@@ -21,19 +23,11 @@ def matrix(final, tasks=3):
     return [*early, [final] * tasks]
 
 
-def a_run(method, seed, final=50.0, *, r=None, fingerprint="images", path=None, **knobs):
-    r = r or matrix(final)
-    config = Config(method=method, stream=STREAM, seed=seed, **{**LITE, **knobs})
-    return {
-        "method": method,
-        "stream": STREAM,
-        "seed": seed,
-        **records.metrics(r),
-        "accuracy": r,
-        "config": config.model_dump(mode="json"),
-        "data": {"fingerprint": fingerprint},
-        "path": path or f"runs/{method}-{seed}",
-    }
+def a_run(method, seed, final=50.0, *, r=None, path=None, **parts):
+    path = path or f"runs/{method}-{seed}"
+    return records.a_run(
+        method, seed, stream=STREAM, r=r or matrix(final), path=path, **{**LITE, **parts}
+    )
 
 
 def runs(method, finals, **knobs):
@@ -59,12 +53,12 @@ def claim(kind="greater", metric="acc", a="er-bnt", b="er", **parts):
         return {"method": method, "variant": variant}
 
     text = f"{kind} {metric} {a} {b} {parts}".replace("{", "").replace("}", "")
-    found = {"text": text, "where": "w", "kind": kind, "metric": metric, "stream": STREAM}
-    return found | {"a": side(a)} | ({"b": side(b)} if b else {}) | parts
+    fields = {"text": text, "where": "w", "kind": kind, "metric": metric, "stream": STREAM}
+    return fields | {"a": side(a)} | ({"b": side(b)} if b else {}) | parts
 
 
-def judge(found, statement=None, **parts):
-    (row,) = verdicts(a_study(statement or claim(), **parts), "lite", found)
+def judge(trained, statement=None, **parts):
+    (row,) = verdicts(a_study(statement or claim(), **parts), "lite", group(trained))
     return row
 
 
@@ -137,8 +131,8 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
     ],
 )
 def test_likeness_needs_the_whole_interval_inside_the_margin(gaps, verdict):
-    found = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
-    row = judge(found, claim("similar", margin=2.0))
+    trained = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
+    row = judge(trained, claim("similar", margin=2.0))
     assert (row.verdict, row.margin, row.p) == (verdict, 2.0, None)
 
 
@@ -148,8 +142,8 @@ def test_every_task_means_all_of_them_and_shows_the_weakest():
     nearly = [[*m[:2], [60.0 + s, 70.0 - s, 48.0 + s / 10]] for s, m in enumerate(lower)]
 
     def row(better):
-        found = [a_run("er-bnt", s, r=r) for s, r in enumerate(better)]
-        return judge([*found, *runs("er", [50.0] * 4)], claim(metric="every_task"))
+        trained = [a_run("er-bnt", s, r=r) for s, r in enumerate(better)]
+        return judge([*trained, *runs("er", [50.0] * 4)], claim(metric="every_task"))
 
     assert row(everywhere).verdict == "holds"
     assert row(everywhere).ours == pytest.approx(2.15)
@@ -159,22 +153,22 @@ def test_every_task_means_all_of_them_and_shows_the_weakest():
 
 def test_the_p_of_every_task_is_the_largest_of_them():
     finals = [[60.0, 60.0, 50.0 + noise] for noise in (1.0, -1.0, 1.0, 1.0)]
-    found = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
-    row = judge([*found, *runs("er", [50.0] * 4)], claim(metric="every_task"))
+    trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
+    row = judge([*trained, *runs("er", [50.0] * 4)], claim(metric="every_task"))
     assert (row.verdict, row.p) == ("undecided", 10 / 16)  # |±1 ±1 ±1 ±1| >= 2 in 10 of 16 ways
 
 
 def test_a_trend_is_the_slope_of_the_gain_along_the_variants():
     variants = [{"label": str(m), "overrides": {"memory": m}} for m in (100, 200, 300)]
     statement = claim("trend", along=["100", "200", "300"])
-    found = []
+    trained = []
     for gain, memory in ((1.0, 100), (2.0, 200), (7.0, 300)):
-        found += runs("er", [50.0, 40.0], memory=memory)
-        found += runs("er-bnt", [50.0 + gain, 40.1 + gain], memory=memory)
-    row = judge(found, statement, variants=variants)
+        trained += runs("er", [50.0, 40.0], memory=memory)
+        trained += runs("er-bnt", [50.0 + gain, 40.1 + gain], memory=memory)
+    row = judge(trained, statement, variants=variants)
     assert row.ours == pytest.approx(3.0)
     assert row.verdict == "holds"
-    without = [run for run in found if run["config"]["memory"] != 200]
+    without = [run for run in trained if run.config.memory != 200]
     assert judge(without, statement, variants=variants).verdict == "not run"
 
 
@@ -187,35 +181,32 @@ CONTROL = [
 
 def test_runs_are_told_apart_by_the_knobs_that_variants_turn():
     study = a_study(variants=CONTROL)
-    plain, fast, single = (
-        a_run("er", 0),
-        a_run("er", 0, lr=0.06),
-        a_run("er", 0, epochs=1),
-    )
-
-    def found(variant):
+    by_variant = {
+        "": a_run("er", 0),
+        "lr 0.06": a_run("er", 0, lr=0.06),
+        "single pass": a_run("er", 0, epochs=1),
+    }
+    groups = group([*by_variant.values(), a_run("er-bnt", 0)])
+    for variant, run in by_variant.items():
         side = Side(method="er", stream=STREAM, variant=variant)
-        return records_of(study, "lite", side, [plain, fast, single, a_run("er-bnt", 0)])
-
-    assert found("") == [plain]
-    assert found("lr 0.06") == [fast]
-    assert found("single pass") == [single]
+        (own,) = groups_of(study, "lite", side, groups)
+        assert own.records == (run,)
 
 
 def test_variants_may_be_compared_with_each_other():
-    found = [*runs("er-bnt", [60.0, 61.0, 62.0]), *runs("er", [50.0, 51.5, 52.0], lr=0.06)]
-    row = judge([*found, *runs("er", [0.0] * 3)], claim(b="er/lr 0.06"), variants=CONTROL)
+    trained = [*runs("er-bnt", [60.0, 61.0, 62.0]), *runs("er", [50.0, 51.5, 52.0], lr=0.06)]
+    row = judge([*trained, *runs("er", [0.0] * 3)], claim(b="er/lr 0.06"), variants=CONTROL)
     assert (row.verdict, row.a, row.b) == ("holds", "er-bnt", "er, lr 0.06")
 
 
 def test_two_protocols_on_one_side_are_refused_and_both_runs_named():
-    found = [
+    trained = [
         a_run("er", 0, path="runs/one"),
         a_run("er", 0, path="runs/two", epochs=50, batch=16),
         a_run("er-bnt", 0),
     ]
     with pytest.raises(UserError) as refusal:
-        judge(found)
+        judge(trained)
     message = str(refusal.value)
     assert message.startswith("mixed protocols: er on seq-cifar10, seed 0 (runs/one) and er on ")
     assert "(runs/two) differ in batch (32 and 16), epochs (40 and 50); " in message
@@ -245,30 +236,21 @@ def test_different_images_are_refused():
 
 
 def test_knobs_that_one_of_two_methods_does_not_have_may_differ():
-    found = [
+    trained = [
         *runs("sgd", [10.0, 11.0], memory=None),
         *runs("er-bnt", [60.0, 61.5], memory_batch=16, balance="ratio"),
     ]
-    row = judge(found, claim(b="sgd"), methods=("er-bnt", "sgd"))
+    row = judge(trained, claim(b="sgd"), methods=("er-bnt", "sgd"))
     assert row.seeds == 2
     with pytest.raises(UserError, match="differ in memory_batch"):
         judge([*runs("er", [1.0, 2.0]), *runs("er-bnt", [60.0, 61.5], memory_batch=16)])
 
 
 def test_the_same_run_given_twice_counts_once():
-    found = [*runs("er", [50.0, 51.0]), *runs("er-bnt", [60.0, 62.0])]
-    assert judge(found * 2) == judge(found)
-    with pytest.raises(UserError, match="are the same run with other results"):
-        judge([*found, a_run("er", 1, 7.0)])
-
-
-def test_a_knob_newer_than_a_run_was_at_its_default():
-    old = runs("er", [50.0, 51.0])
-    for run in old:
-        del run["config"]["precision"]
-    assert judge([*old, *runs("er-bnt", [60.0, 62.0])]).seeds == 2
-    with pytest.raises(UserError, match="precision"):
-        judge([*old, *runs("er-bnt", [60.0, 62.0], precision="bf16")])
+    trained = [*runs("er", [50.0, 51.0]), *runs("er-bnt", [60.0, 62.0])]
+    assert judge(trained * 2) == judge(trained)
+    with pytest.raises(UserError, match="is there twice with different results"):
+        judge([*trained, a_run("er", 1, 7.0)])
 
 
 def test_holm_counts_the_claims_that_were_tested():
@@ -277,7 +259,7 @@ def test_holm_counts_the_claims_that_were_tested():
         claim(), claim(metric="last_task"), claim("similar", margin=1.0), claim(a="der"),
         methods=("er", "er-bnt", "der"),
     )  # fmt: skip
-    rows = verdicts(study, "lite", [*runs("er-bnt", gains), *runs("er", losses)])
+    rows = verdicts(study, "lite", group([*runs("er-bnt", gains), *runs("er", losses)]))
     assert [row.p for row in rows] == [0.125, 0.125, None, None]
     assert [row.p_holm for row in rows] == [0.25, 0.25, None, None]
 
@@ -301,8 +283,18 @@ def test_holm_counts_the_claims_that_were_tested():
     ],
 )
 def test_metrics_are_read_off_the_record(metric, expected):
-    found = value(a_run("er", 0, r=MATRIX), metric)
-    assert found == (None if expected is None else pytest.approx(expected))
+    number = value(a_run("er", 0, r=MATRIX), metric)
+    assert number == (None if expected is None else pytest.approx(expected))
+
+
+def test_a_metric_that_records_get_later_can_be_claimed(monkeypatch):
+    monkeypatch.setitem(METRICS, "lowest", lambda r: min(r[-1]))
+    assert value(a_run("er", 0, r=MATRIX), "lowest") == 30.0
+
+
+def test_a_list_is_not_a_number_to_claim():
+    with pytest.raises(UserError, match="acc_after_each_task is a list"):
+        value(a_run("er", 0, r=MATRIX), "acc_after_each_task")
 
 
 def test_what_joint_training_never_measured_is_none():
@@ -314,12 +306,15 @@ def test_what_joint_training_never_measured_is_none():
 
 def test_a_number_beside_the_matrix_is_judged_once_it_is_there():
     study = load_study("statistics")
-    trained = [a_run("er-bnt", s, memory=200, image_size=16, width=16, blocks=1) for s in range(3)]
-    assert {row.verdict for row in verdicts(study, "lite", trained)} == {"not run"}
-    for s, run in enumerate(trained):
-        run["biased_phi"] = {"acc_lost": 20.0 + s, "last_task_gained": -30.0 - s}
-    rows = verdicts(study, "lite", trained)
-    assert [row.verdict for row in rows] == ["holds", "does not hold"]
+    knobs = {"memory": 200, "image_size": 16, "width": 16, "blocks": 1}
+
+    def verdicts_on(measured):
+        trained = [a_run("er-bnt", s, biased_phi=phi, **knobs) for s, phi in enumerate(measured)]
+        return [row.verdict for row in verdicts(study, "lite", group(trained))]
+
+    assert set(verdicts_on([None] * 3)) == {"not run"}
+    lost = [BiasedPhi.of((50.0,), (30.0 - s,), 70.0, 40.0 - s).model_dump() for s in range(3)]
+    assert verdicts_on(lost) == ["holds", "does not hold"]
 
 
 def test_the_papers_own_difference_stands_beside_ours():

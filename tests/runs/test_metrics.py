@@ -22,8 +22,8 @@ def test_forgetting_compares_with_the_best_ever():
 
 
 def test_accuracy_so_far_and_on_the_last_task():
-    assert record.last(R) == 70.0
-    assert record.mean_so_far(R) == [90.0, 70.0, pytest.approx(185 / 3)]
+    assert record.last_task(R) == 70.0
+    assert record.acc_after_each_task(R) == [90.0, 70.0, pytest.approx(185 / 3)]
 
 
 def test_what_was_never_measured_is_no_number():
@@ -31,7 +31,7 @@ def test_what_was_never_measured_is_no_number():
     assert record.acc(joint) == 60.0
     assert record.bwt(joint) is None
     assert record.forgetting(joint) is None
-    assert record.mean_so_far(joint) == [None, 60.0]
+    assert record.acc_after_each_task(joint) == [None, 60.0]
 
 
 def test_one_task_has_nothing_to_forget():

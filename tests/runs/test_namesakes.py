@@ -47,18 +47,20 @@ def out(tmp_path_factory):
 def test_a_namesakes_record_is_what_training_gives(out):
     config = Config(method="er-bnt-imbalance-tracker", **TINY)
     assert seconds_left([config], None, out) == 0
-    found = run(config, out=out)
-    assert found["already_there"]
-    assert found.pop("trained_as") == "er-cur+buf"
-    assert run(config, out=out)["trained_as"] == "er-cur+buf"
+    record = run(config, out=out)
+    assert record.already_there
+    assert record.trained_as == "er-cur+buf"
+    assert run(config, out=out).trained_as == "er-cur+buf"
     trained = run(config, out=out, force=True)
-    assert not trained["already_there"]
-    assert "trained_as" not in run(config, out=out)
-    for key in found.keys() | trained.keys():
-        assert key in TIMED or found[key] == trained[key], key
+    assert not trained.already_there
+    assert run(config, out=out).trained_as is None
+    borrowed, own = record.to_json(), trained.to_json()
+    assert borrowed.pop("trained_as") == "er-cur+buf"
+    for key in borrowed.keys() | own.keys():
+        assert key in TIMED or borrowed[key] == own[key], key
 
 
 def test_other_protocols_and_other_recipes_are_not_taken_for_it(out):
     for change in ({"seed": 1}, {"method": "er-bnt"}):
         config = Config(**{"method": "er-bnt-imbalance-tracker", **TINY, **change})
-        assert not run(config, out=out)["already_there"]
+        assert not run(config, out=out).already_there

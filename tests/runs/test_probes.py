@@ -242,29 +242,29 @@ def few_points(monkeypatch):
 
 
 def kept(record):
-    return {key: value for key, value in record.items() if key not in OF_THE_CLOCK}
+    return {key: value for key, value in record.to_json().items() if key not in OF_THE_CLOCK}
 
 
 @pytest.mark.usefixtures("few_points")
 def test_a_run_is_looked_at_once_and_its_record_is_the_same_but_for_what_was_seen(tmp_path):
     plain = run(DIGITS, out=tmp_path)
     seen = run(DIGITS, out=tmp_path, probe="statistics")
-    assert not seen["already_there"]
-    assert {**kept(plain), "biased_phi": seen["biased_phi"]} == kept(seen)
-    assert seen["biased_phi"]["accuracy"] == seen["accuracy"][-1]
-    assert seen["biased_phi"]["acc"] == seen["acc"]
+    assert not seen.already_there
+    assert {**kept(plain), "biased_phi": kept(seen)["biased_phi"]} == kept(seen)
+    assert seen.biased_phi.accuracy == seen.accuracy[-1]
+    assert seen.biased_phi.acc == seen.acc
     again = run(DIGITS, out=tmp_path, probe="statistics")
-    assert again["already_there"]
-    assert again["biased_phi"] == seen["biased_phi"]
-    assert run(DIGITS, out=tmp_path)["already_there"]
+    assert again.already_there
+    assert again.biased_phi == seen.biased_phi
+    assert run(DIGITS, out=tmp_path).already_there
 
     (path,) = tmp_path.glob("*/map-statistics.json")
     whole = path.read_text()
     path.write_text(whole[: len(whole) // 2])
-    assert not run(DIGITS, out=tmp_path, probe="statistics")["already_there"]
+    assert not run(DIGITS, out=tmp_path, probe="statistics").already_there
     assert path.read_text() == whole  # the same seed, the same coordinates
     forced = run(DIGITS, out=tmp_path, force=True)
-    assert "biased_phi" not in forced
+    assert forced.biased_phi is None
     assert not path.exists()
 
 
@@ -291,7 +291,7 @@ def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
 def test_every_probe_of_a_study_exists_and_an_unknown_one_is_named(tmp_path):
     asked = {study.probe for study in map(load_study, study_names())}
     assert asked == {None, *PROBES}
-    with pytest.raises(UserError, match="no probe 'x-ray': choose one of statistics, overlap"):
+    with pytest.raises(UserError, match="unknown probe 'x-ray': there are statistics, overlap"):
         run(DIGITS, out=tmp_path, probe="x-ray")
     assert not list(tmp_path.iterdir())
 

@@ -11,10 +11,10 @@ from bntricks.errors import UserError
 from bntricks.methods import entries
 from bntricks.runs.checkpoint import NEWEST, Checkpoints, digest, pack, unpack
 from bntricks.runs.config import Config
-from bntricks.runs.position import Place, batches
-from bntricks.runs.resolve import made_with, prepare
+from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.stopping import postponed
 from bntricks.runs.train import train
+from bntricks.training.loop import Position, batches
 
 pytestmark = pytest.mark.fault
 
@@ -57,7 +57,7 @@ def trained(config, stream):
 @pytest.mark.parametrize("method", sorted(entries()))
 def test_going_on_gives_the_same_bits(tmp_path, method):
     hyper = {"gate": 2.0} if "gate" in entries()[method].hyper() else {}
-    stream, config = prepare(
+    stream, config = resolve(
         Config(method=method, hyper=hyper, stream="seq-digits", seed=3, **LITTLE), None
     )
     expected = trained(config, stream)
@@ -76,7 +76,7 @@ def test_going_on_gives_the_same_bits(tmp_path, method):
 
 
 def test_a_checkpoint_says_that_its_statistics_are_stale(tmp_path):
-    stream, config = prepare(
+    stream, config = resolve(
         Config(method="er-bnt", stream="seq-digits", **{**LITTLE, "epochs": 300}), None
     )
     with pytest.raises(PulledPlugError):
@@ -87,31 +87,31 @@ def test_a_checkpoint_says_that_its_statistics_are_stale(tmp_path):
 
 
 def test_a_state_that_does_not_fit_is_a_clear_line(tmp_path):
-    stream, config = prepare(Config(method="er", stream="seq-digits", **LITTLE), None)
+    stream, config = resolve(Config(method="er", stream="seq-digits", **LITTLE), None)
     kept = Checkpoints(tmp_path, made_with(config, stream))
     for wrong in ({}, {"learner": {}}, {"learner": 3}):
         kept.save(wrong)
-        with pytest.raises(UserError, match="--force"):
+        with pytest.raises(UserError, match="train again"):
             train(config, stream, checkpoints=kept)
 
 
 def test_batches_go_on_in_the_middle_of_an_epoch_in_the_same_order():
-    whole = [ids.tolist() for ids in _all(Place(), seed=1)]
+    whole = [ids.tolist() for ids in _all(Position(), seed=1)]
     for stop in range(1, len(whole)):
-        place, order = Place(), torch.Generator().manual_seed(1)
+        place, order = Position(), torch.Generator().manual_seed(1)
         stream = batches(place, 10, 4, 3, order)
         first = [next(stream).tolist() for _ in range(stop)]
         saved = unpack(pack({"place": vars(place), "order": order.get_state()}))
         again = torch.Generator().manual_seed(99)
         again.set_state(saved["order"])
-        rest = [ids.tolist() for ids in batches(Place(**saved["place"]), 10, 4, 3, again)]
+        rest = [ids.tolist() for ids in batches(Position(**saved["place"]), 10, 4, 3, again)]
         assert first + rest == whole
 
 
 def test_batches_are_those_of_a_plain_loop():
     order = torch.Generator().manual_seed(1)
     plain = [ids.tolist() for _ in range(3) for ids in shuffled(10, 4, order)]
-    assert [ids.tolist() for ids in _all(Place(), seed=1)] == plain
+    assert [ids.tolist() for ids in _all(Position(), seed=1)] == plain
 
 
 def _all(place, seed):

@@ -35,7 +35,7 @@ def test_losses_accuracies_and_the_drift_of_phi_are_mirrored(tmp_path):
     tasks = [event for event in log if event["event"] == "task"]
     epochs = [event for event in log if event["event"] == "epoch"]
     assert [s.value for s in shown["accuracy/task 1"]] == pytest.approx(
-        [row[0] for row in record["accuracy"]]
+        [row[0] for row in record.accuracy]
     )
     assert len(shown["accuracy/task 5"]) == 1
     assert {s.step for s in shown["loss"]} >= {event["step"] for event in epochs}

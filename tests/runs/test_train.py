@@ -9,7 +9,7 @@ from torch.func import functional_call
 
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.config import Config
-from bntricks.runs.train import build, mixed, train
+from bntricks.runs.train import build, train, with_memory
 from bntricks.seeds import Generators, construction
 from bntricks.streams import View, from_arrays
 from helpers.twin import Past, loader, samples, stacked
@@ -147,13 +147,13 @@ def test_er_bnt_with_crops_and_flips_is_a_plain_loop_of_algorithm_1(stream):
 def test_icarls_batches_run_over_the_task_and_its_exemplars(stream):
     config = Config(method="icarl", epochs=2, memory=11, **SMALL)
     first, second = (task.train for task in stream)
-    before = build(config, stream, Generators.of(5))
-    assert mixed(before, first, stream).x is first.x
+    before = build(config, stream)
+    assert with_memory(before, first, stream)[0] is first.x
 
     learner = train(config, stream[:1]).learner
-    material = mixed(learner, second, stream)
-    assert torch.equal(material.x, torch.cat([second.x, learner.memory.x[:10]]))
-    assert torch.equal(material.y, torch.cat([second.y, torch.tensor([0] * 5 + [1] * 5)]))
+    x, y = with_memory(learner, second, stream)
+    assert torch.equal(x, torch.cat([second.x, learner.memory.x[:10]]))
+    assert torch.equal(y, torch.cat([second.y, torch.tensor([0] * 5 + [1] * 5)]))
     # 25 images in batches of 8, 8 and 9; then 24 and 10 exemplars in batches of 8, 8, 8, 8 and 2.
     assert train(config, stream).learner.cost.steps == 2 * (3 + 5)
 
@@ -162,4 +162,4 @@ def test_the_batches_of_icarl_bnt_are_of_the_task_alone(stream):
     config = Config(method="icarl-bnt", epochs=1, memory=11, **SMALL)
     learner = train(config, stream[:1]).learner
     assert len(learner.memory) == 10
-    assert mixed(learner, stream[1].train, stream).x is stream[1].train.x
+    assert with_memory(learner, stream[1].train, stream)[0] is stream[1].train.x

@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 from bntricks.sweeps.ray import Request, sweep_on_ray
 from bntricks.runs.config import Config
-from bntricks.sweeps.local import Order, sweep
+from bntricks.sweeps.local import Shared, sweep
 
 little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=50)
 configs = [Config(method=name, seed=1, **little) for name in ("er-bnt", "icarl-bnt")]
-order = Order(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
+order = Shared(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
 if len(sys.argv) > 2:
     results = sweep_on_ray(configs, order, Request(sys.argv[2]))
 else:

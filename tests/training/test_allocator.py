@@ -8,14 +8,14 @@ import pytest
 LEFT = """
 import sys, torch
 from pathlib import Path
-from bntricks.training.allocator import keep_memory
+from bntricks.training.backend import keep_freed_memory
 
 def megabytes():
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if "VmRSS" in line)
 
 if sys.argv[1] == "kept":
-    keep_memory()
+    keep_freed_memory()
 before = megabytes()
 blocks = [torch.ones(2**24) for _ in range(4)]
 largest = megabytes()

@@ -7,7 +7,7 @@ from bntricks.errors import UserError
 from bntricks.runs import train as engine
 from bntricks.runs.config import Config
 from bntricks.streams import open_stream
-from bntricks.training.compiling import compile_passes
+from bntricks.training.backend import compile_passes
 from helpers.lessons import third_task
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1}
@@ -27,12 +27,12 @@ def test_a_machine_that_cannot_compile_is_told_so_in_a_line(monkeypatch):
     learner = third_task("er-bnt")
     net = learner.net
     monkeypatch.setattr(net, "compile", lambda: monkeypatch.setattr(net, "forward", broken))
-    with pytest.raises(UserError, match=r"--compile.*\(no compiler\): leave it out"):
+    with pytest.raises(UserError, match=r"compile: .*\(no compiler\): leave it out"):
         compile_passes(learner, (3, 8, 8))
 
 
 def test_gss_is_refused_because_its_scores_look_inside_the_layers():
-    with pytest.raises(UserError, match="--compile: GSS"):
+    with pytest.raises(UserError, match="compile: this method takes gradients"):
         compile_passes(third_task("gss"), (3, 8, 8))
 
 

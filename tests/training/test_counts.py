@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bntricks.methods import entries, make
-from bntricks.training.optimisers import Descent
+from bntricks.training.optimisers import GradientDescent
 from helpers.lessons import batches, third_task
 
 FAR = 10**6
@@ -27,7 +27,7 @@ def counted(learner, monkeypatch, horizon):
     learner.net.register_forward_hook(lambda *_: found.update(forward=1))
     if learner.state.teacher is not None:
         learner.state.teacher.register_forward_hook(lambda *_: found.update(teacher=1))
-    monkeypatch.setattr(Descent, "step", telling(found, Descent.step, step=1))
+    monkeypatch.setattr(GradientDescent, "step", telling(found, GradientDescent.step, step=1))
     x, y, ids = batches(3)[1]
     learner.observe(x, y, ids=ids, horizon=horizon)
     monkeypatch.undo()

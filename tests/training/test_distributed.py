@@ -12,7 +12,7 @@ from bntricks.batch import Batch
 from bntricks.norm import Moments, follow, observed
 from bntricks.runs.checkpoint import pack, unpack
 from bntricks.runs.config import Config
-from bntricks.runs.resolve import prepare
+from bntricks.runs.resolve import resolve
 from bntricks.runs.train import train
 from bntricks.training.distributed import Team
 
@@ -24,14 +24,14 @@ import torch
 from bntricks.runs.checkpoint import pack
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
-from bntricks.runs.resolve import prepare
+from bntricks.runs.resolve import resolve
 from bntricks.training.distributed import joined, launched
 
 rank, size = launched()
 with joined(size, "cpu") as ranks:
     for name, method, synchronised in json.loads(sys.argv[1]):
         how = dict(ranks=size, synchronised=synchronised, **json.loads(sys.argv[2]))
-        stream, config = prepare(Config(method=method, stream="seq-digits", **how), None)
+        stream, config = resolve(Config(method=method, stream="seq-digits", **how), None)
         outcome = train(config, stream, ranks=ranks)
         state = {"state": outcome.learner.state_dict(), "accuracy": outcome.accuracy}
         open(f"{name}.{rank}", "wb").write(pack(state))
@@ -64,7 +64,7 @@ def test_all_ranks_come_to_the_same_state(on_two_ranks, method, synchronised):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_with_synchronised_statistics_two_ranks_are_like_one(on_two_ranks, method):
-    stream, config = prepare(Config(method=method, stream="seq-digits", **LITTLE), None)
+    stream, config = resolve(Config(method=method, stream="seq-digits", **LITTLE), None)
     alone = unpack(pack(train(config, stream).learner.state_dict()))
     shared = on_two_ranks(f"{method}-True", 0)["state"]
     for name, value in alone["net"].items():

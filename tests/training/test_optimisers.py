@@ -9,16 +9,15 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.networks.resnet import ResNet
-from bntricks.training.optimisers import Descent
+from bntricks.training.optimisers import GradientDescent
+
+pytestmark = pytest.mark.law
 
 TRAIN = """
 import sys
 from bntricks.runs.config import Config
 from bntricks.methods import entries
 from bntricks.runs.folder import run
-
-pytestmark = pytest.mark.law
-
 entries()
 print("scipy.optimize" in sys.modules)
 run(Config(stream="seq-digits", method="der++-bnt", width=2, stages=2, blocks=1, epochs=1))
@@ -32,7 +31,7 @@ def test_steps_are_those_of_sgd_to_the_bit(decay):
     theirs = copy.deepcopy(ours)
     for net in (ours, theirs):
         net.linear.weight.requires_grad_(False)
-    mine = Descent(ours.parameters(), 0.1, decay)
+    mine = GradientDescent(ours.parameters(), 0.1, decay)
     sgd = torch.optim.SGD(theirs.parameters(), lr=0.1, weight_decay=decay)
     x, y = torch.randn(8, 3, 8, 8), torch.arange(8) % 3
     for _ in range(3):

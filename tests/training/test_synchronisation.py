@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bntricks.methods import entries
-from bntricks.training.learner import descent
-from bntricks.training.step import State
+from bntricks.training.optimisers import GradientDescent
+from bntricks.training.state import State
 from helpers.lessons import batches, third_task
 
 READS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal"}
@@ -91,7 +91,7 @@ def without_values(learner):
     state = learner.state
     learner.device = torch.device("meta")
     state.net.to("meta")
-    state.optimiser = descent(state.net, state.method, lr=0.01)
+    state.optimiser = GradientDescent(state.net.parameters(), 0.01, 2 * state.method.decay)
     if state.teacher is not None:
         state.teacher.to("meta")
     if state.recorded is not None:

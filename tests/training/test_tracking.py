@@ -8,15 +8,15 @@ from torch import nn
 
 from bntricks.batch import Batch
 from bntricks.methods import entries, make
-from bntricks.networks.resnet import ResNet
+from bntricks.networks.registry import NETWORKS
+from bntricks.networks.resnet import resnet
 from bntricks.norm import ema_reach, update_ema
 from bntricks.runs import train as engine
 from bntricks.runs.config import Config
 from bntricks.streams import open_stream
 from bntricks.training.learner import Learner
 from bntricks.training.step import Draws
-from helpers.tiny import batches, network
-from helpers.tiny import whole as everything
+from helpers.tiny import batches, network, whole as everything
 
 pytestmark = pytest.mark.law
 
@@ -133,7 +133,7 @@ def test_evaluation_leaves_every_tensor_alone():
 
 def fast_forgetting(*args, **kwargs):
     """A network whose φ forgets in K = 19 steps, so that a short test has much to leave out."""
-    net = ResNet(*args, **kwargs)
+    net = resnet(*args, **kwargs)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = 0.9
@@ -142,7 +142,7 @@ def fast_forgetting(*args, **kwargs):
 
 @pytest.mark.parametrize("name", APART)
 def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
-    monkeypatch.setattr(engine, "ResNet", fast_forgetting)
+    monkeypatch.setitem(NETWORKS.entries(), "resnet", fast_forgetting)
     stream = open_stream("seq-digits", images_per_class=40)[:3]
     config = Config(
         method=name, stream="seq-digits", epochs=20, width=2, blocks=1, stages=2, memory=30

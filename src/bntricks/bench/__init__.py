@@ -7,17 +7,19 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from bntricks.bench.allocator import keeping
+from bntricks.bench.allocator import memory_kept
+from bntricks.bench.checkpoint import checkpoint
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
-from bntricks.bench.rounds import Report, Row
-from bntricks.bench.saving import checkpoint
-from bntricks.bench.setting import Setting
-from bntricks.bench.starting import start_up
+from bntricks.bench.settings import Settings
+from bntricks.bench.start_up import start_up
 from bntricks.bench.steps import steps
-from bntricks.training.allocator import keep_memory
+from bntricks.bench.timing import Row
+from bntricks.streams import Report
+from bntricks.streams.files.progress import silent
+from bntricks.training.backend import keep_freed_memory
 
-__all__ = ["PARTS", "Setting", "bench"]
+__all__ = ["PARTS", "Row", "Settings", "measure"]
 
 PARTS = {
     "steps": steps,
@@ -26,22 +28,22 @@ PARTS = {
     "herding": herding,
     "checkpoint": checkpoint,
     "start-up": start_up,
-    "memory-kept": keeping,
+    "memory-kept": memory_kept,
 }
 
 
-def bench(
-    setting: Setting = Setting(),  # noqa: B008 (frozen)
+def measure(
+    settings: Settings = Settings(),  # noqa: B008 (frozen)
     *,
     parts: Sequence[str] = (),
-    report: Report = lambda what, done, total: None,
+    report: Report = silent,
 ) -> Iterator[Row]:
-    """The rows of `bnt bench`, part by part as they are measured: these parts, or all."""
-    before = torch.get_num_threads()
+    """The rows of these parts, or of all, part by part as they are measured."""
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    keep_memory()  # as a run does; it serves both sides
+    keep_freed_memory()  # as a run does; it serves both sides
     try:
         for part in parts or PARTS:
-            yield from PARTS[part](setting, report)
+            yield from PARTS[part](settings, report)
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(threads)

@@ -12,46 +12,50 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from bntricks.bench.raw import raw_steps
-from bntricks.bench.rounds import Report, Row, interleaved, row
-from bntricks.bench.setting import BATCH, Setting
+from bntricks.bench.plain_pytorch import plain_steps
+from bntricks.bench.settings import BATCH, Settings
+from bntricks.bench.timing import Row, interleaved
+from bntricks.streams import Report
 from bntricks.sweeps.local import follow_parent
-from bntricks.training.allocator import keep_memory
+from bntricks.training.backend import keep_freed_memory
 
 
-def keeping(setting: Setting, report: Report) -> list[Row]:
+def memory_kept(settings: Settings, report: Report) -> list[Row]:
     """At both widths; nothing where memory is not kept."""
-    widths = (setting.width, setting.narrow) if sys.platform == "linux" else ()
-    return [_at(width, setting, report) for width in widths]
+    widths = (settings.width, settings.narrow) if sys.platform == "linux" else ()
+    return [_compare(width, settings, report) for width in widths]
 
 
-def _at(width: int, setting: Setting, report: Report) -> Row:
-    spent = 0.0
+def _compare(width: int, settings: Settings, report: Report) -> Row:
+    total = 0.0
 
-    def steps(other: Connection) -> None:
-        nonlocal spent
-        other.send("go")
-        spent += other.recv()
+    def run(process: Connection) -> None:
+        nonlocal total
+        process.send("go")
+        total += process.recv()
 
-    with _process(width, setting, keep=True) as one, _process(width, setting, keep=False) as other:
-        took = interleaved(
-            {"kept": lambda: steps(one), "given back": lambda: steps(other)},
-            setting.rounds,
+    with (
+        _process(width, settings, keep=True) as keeping,
+        _process(width, settings, keep=False) as giving_back,
+    ):
+        seconds = interleaved(
+            {"kept": lambda: run(keeping), "given back": lambda: run(giving_back)},
+            settings.rounds,
             report,
             what=f"memory kept, width {width}",
-            clock=lambda: spent,
+            clock=lambda: total,
         )
-    ratio = took["kept"] / took["given back"]
-    return row("memory kept", f"raw steps, width {width}", ratio, "× memory given back")
+    ratio = seconds["kept"] / seconds["given back"]
+    return Row.of("memory kept", f"raw steps, width {width}", ratio, "× memory given back")
 
 
 @contextmanager
-def _process(width: int, setting: Setting, *, keep: bool) -> Iterator[Connection]:
+def _process(width: int, settings: Settings, *, keep: bool) -> Iterator[Connection]:
     context = get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, width, setting, keep), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, width, settings, keep), daemon=True)
     process.start()
-    theirs.close()  # so that its end is heard
+    theirs.close()  # so that we notice when the process ends
     try:
         yield ours
     finally:
@@ -59,14 +63,14 @@ def _process(width: int, setting: Setting, *, keep: bool) -> Iterator[Connection
         process.join()
 
 
-def _serve(ours: Connection, width: int, setting: Setting, keep: bool) -> None:
-    """CPU seconds of a round, as often as asked."""
+def _serve(connection: Connection, width: int, settings: Settings, keep: bool) -> None:
+    """Answer every message with the CPU seconds of one round."""
     follow_parent()
     torch.set_num_threads(1)
     if keep:
-        keep_memory()
-    work = raw_steps(width, setting.side, passes=1, batch=BATCH, steps=setting.batches)
-    while ours.recv():
+        keep_freed_memory()
+    work = plain_steps(width, settings.side, passes=1, batch=BATCH, steps=settings.batches)
+    while connection.recv():
         start = time.process_time()
         work()
-        ours.send(time.process_time() - start)
+        connection.send(time.process_time() - start)

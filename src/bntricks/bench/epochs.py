@@ -1,9 +1,9 @@
-"""A whole epoch of the engine's own loop, with loading, augmentation, replay, memory and progress:
-against the plain passes it consists of, and the share of it that is not network.
+"""A whole epoch of a run, with loading, augmentation, replay, memory and progress: against the
+plain passes it consists of, and the share of it that is not network.
 
-The engine says when an epoch is over, and the plain passes are made right there, between two
-epochs. The network's time is taken inside the epoch, around every forward, backward and optimiser
-step, so that nothing noisy is subtracted from anything noisy.
+The run says when an epoch is over, and the plain passes are made right there, between two epochs.
+The network's time is taken inside the epoch, around every forward, backward and optimiser step, so
+that nothing noisy is subtracted from anything noisy.
 """
 
 from __future__ import annotations
@@ -21,97 +21,99 @@ from typing import Any
 import numpy as np
 import torch
 
-from bntricks.bench.raw import raw_steps
-from bntricks.bench.rounds import Report, Row, Seconds, Subject, row
-from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
+from bntricks.bench.plain_pytorch import plain_steps
+from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
+from bntricks.bench.timing import Row, Values, Workload
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
-from bntricks.streams import Images, Stream, Task
-from bntricks.training.optimisers import Descent
+from bntricks.streams import Images, Report, Stream, Task
+from bntricks.training.optimisers import GradientDescent
 
 ENDLESS = 10**6
 """Epochs: φ is read when the task is over, so the read is never near and tracking is deferred."""
 
 
-def epochs(setting: Setting, report: Report) -> list[Row]:
-    width, side, count = setting.width, setting.side, setting.batches
-    two_passes = raw_steps(width, side, passes=2, batch=BATCH, steps=count)
-    one_pass = raw_steps(width, side, passes=1, batch=2 * BATCH, steps=count)
-    er_bnt = measured("er-bnt", width, setting, report, beside=two_passes)
-    er = measured("er", width, setting, report, beside=one_pass)
-    narrow = measured("er-bnt", setting.narrow, setting, report)
-    besides, share = "all but the network, width", "of the epoch"
+def epochs(settings: Settings, report: Report) -> list[Row]:
+    width, side, count = settings.width, settings.side, settings.batches
+    two_passes = plain_steps(width, side, passes=2, batch=BATCH, steps=count)
+    one_pass = plain_steps(width, side, passes=1, batch=2 * BATCH, steps=count)
+    er_bnt = measured("er-bnt", width, settings, report, plain=two_passes)
+    er = measured("er", width, settings, report, plain=one_pass)
+    narrow = measured("er-bnt", settings.narrow, settings, report)
+    overhead, share = "er-bnt: all but the network, width", "of the epoch"
+    two_raw, one_raw = "× two raw passes of 32", "× a raw pass of 64"
     return [
-        row("epoch", "er-bnt", er_bnt.epoch / er_bnt.raw, "× two raw passes of 32", bound=1.03),
-        row("epoch", "er", er.epoch / er.raw, "× a raw pass of 64", bound=1.03),
-        row("epoch", f"er-bnt: {besides} {width}", er_bnt.besides, share, bound=0.02),
-        row("epoch", f"er-bnt: {besides} {setting.narrow}", narrow.besides, share, bound=0.15),
+        Row.of("epoch", "er-bnt", er_bnt.epoch / er_bnt.plain, two_raw, bound=1.03),
+        Row.of("epoch", "er", er.epoch / er.plain, one_raw, bound=1.03),
+        Row.of("epoch", f"{overhead} {width}", er_bnt.overhead, share, bound=0.02),
+        Row.of("epoch", f"{overhead} {settings.narrow}", narrow.overhead, share, bound=0.15),
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class Times:
     """CPU seconds of every round."""
 
-    epoch: Seconds
-    network: Seconds
+    epoch: Values
+    network: Values
     """The part of the epoch that was spent in forwards, backward passes and optimiser steps."""
-    raw: Seconds
+    plain: Values
 
     @property
-    def besides(self) -> Seconds:
+    def overhead(self) -> Values:
+        """The share of the epoch that is not the network's."""
         return 1 - self.network / self.epoch
 
 
-class EnoughError(Exception):
+class AllMeasured(Exception):
     """All rounds are measured."""
 
 
 def measured(
-    method: str, width: int, setting: Setting, report: Report, *, beside: Subject = lambda: None
-) -> Took:
-    """Epochs of this method, each followed by the work to compare it with; the first fills the
-    memory and is not counted."""
+    method: str, width: int, settings: Settings, report: Report, *, plain: Workload = lambda: None
+) -> Times:
+    """Epochs of this method, each followed by the plain work to compare it with; the first fills
+    the memory and is not counted."""
     rounds: list[tuple[float, float, float]] = []
     start = time.process_time()
     with network_clock() as network, TemporaryDirectory() as folder:
 
-        def hear(event: dict[str, Any]) -> None:
+        def on_event(event: dict[str, Any]) -> None:
             nonlocal start
             if event["event"] != "epoch":
                 return
-            over = time.process_time()
-            inside = network.seconds
-            beside()
-            rounds.append((over - start, inside, time.process_time() - over))
-            report(f"measuring epochs of {method}", len(rounds), setting.rounds + 1)
-            if len(rounds) > setting.rounds:
-                raise EnoughError
+            end = time.process_time()
+            in_network = network.seconds
+            plain()
+            rounds.append((end - start, in_network, time.process_time() - end))
+            report(f"measuring epochs of {method}", len(rounds), settings.rounds + 1)
+            if len(rounds) > settings.rounds:
+                raise AllMeasured
             network.seconds, start = 0.0, time.process_time()
 
         never_due = Checkpoints(Path(folder), {}, seconds=inf)
         config = Config(method=method, width=width, batch=BATCH, lr=0.001, epochs=ENDLESS)
-        with suppress(EnoughError):
-            train(config, one_task(setting), sink=hear, checkpoints=never_due)
-    return Took(*np.array(rounds[1:]).T)
+        with suppress(AllMeasured):
+            train(config, one_task(settings), sink=on_event, checkpoints=never_due)
+    return Times(*np.array(rounds[1:]).T)
 
 
-def one_task(setting: Setting) -> Stream:
+def one_task(settings: Settings) -> Stream:
     """Random images of two classes, as many as an epoch has; the classifier has ten outputs."""
-    x = images(setting.batches * BATCH, setting.side)
-    part = Images(x, torch.arange(len(x)) % 2)
+    x = random_images(settings.batches * BATCH, settings.side)
+    labelled = Images(x, torch.arange(len(x)) % 2)
     return Stream(
         name="random",
-        tasks=(Task((0, 1), part, part),),
+        tasks=(Task((0, 1), labelled, labelled),),
         class_names=tuple(map(str, range(CLASSES))),
         mean=VIEW.mean,
         std=VIEW.std,
         fingerprint="random",
         pad=VIEW.pad,
         flip=VIEW.flip,
-        memory=MEMORY,
+        memory=CAPACITY,
     )
 
 
@@ -136,18 +138,12 @@ def network_clock() -> Iterator[Clock]:
 
         return work
 
-    found = [
-        (owner, name, getattr(owner, name))
-        for owner, name in (
-            (ResNet, "forward"),
-            (torch.Tensor, "backward"),
-            (Descent, "step"),
-        )
-    ]
+    methods = ((ResNet, "forward"), (torch.Tensor, "backward"), (GradientDescent, "step"))
+    originals = [(owner, name, getattr(owner, name)) for owner, name in methods]
     try:
-        for owner, name, function in found:
+        for owner, name, function in originals:
             setattr(owner, name, timed(function))
         yield clock
     finally:
-        for owner, name, function in found:
+        for owner, name, function in originals:
             setattr(owner, name, function)

@@ -11,18 +11,20 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.bench.raw import raw_steps
-from bntricks.bench.rounds import Report, Row, Subject, interleaved, row
-from bntricks.bench.setting import BATCH, CLASSES, MEMORY, VIEW, Setting, images
+from bntricks.bench.plain_pytorch import plain_steps
+from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
+from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import entries, make
+from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Method
 from bntricks.recipes.policies import GradientGreedy, stored
+from bntricks.streams import Report
 from bntricks.training.learner import Learner
 
-PAST = 3
-FAR = 10**6
-"""Steps until φ is read: so far that a deferred tracking pass is left out."""
+PAST_TASKS = 3
+FAR_AWAY = 10**6
+"""Steps until φ is read: so many that a deferred tracking pass is left out."""
 BOUNDS = {
     "er": 2.05,
     "er-bnt": 2.05,
@@ -38,73 +40,74 @@ BOUNDS = {
 }
 
 
-def steps(setting: Setting, report: Report) -> list[Row]:
-    names = setting.methods or tuple(entries())
-    raw = raw_steps(setting.width, setting.side, passes=1, batch=BATCH)
-    subjects: dict[str, Subject] = {"raw32": raw}
+def steps(settings: Settings, report: Report) -> list[Row]:
+    names = settings.methods or tuple(entries())
+    raw = plain_steps(settings.width, settings.side, passes=1, batch=BATCH)
+    workloads: dict[str, Workload] = {"raw32": raw}
     for done, name in enumerate(names):
         report("preparing the methods", done, len(names))
-        subjects |= method_steps(name, setting)
-    took = interleaved(subjects, setting.rounds, report, what="steps")
-    raw32 = took.pop("raw32")
+        workloads |= method_steps(name, settings)
+    seconds = interleaved(workloads, settings.rounds, report, what="steps")
+    raw32 = seconds.pop("raw32")
     spread = np.std(raw32) / np.mean(raw32)
     note = f"raw32: {np.median(raw32):.3f} s ± {spread:.0%}"
     return [
-        row("step", name, seconds / raw32, "× raw32", bound=BOUNDS.get(name), note=note)
-        for name, seconds in took.items()
+        Row.of("step", name, of_method / raw32, "× raw32", bound=BOUNDS.get(name), note=note)
+        for name, of_method in seconds.items()
     ]
 
 
-def method_steps(name: str, setting: Setting) -> dict[str, Subject]:
-    """A step of this method in its fourth task, its memory filled; GSS with its gate both ways."""
+def method_steps(name: str, settings: Settings) -> dict[str, Workload]:
+    """A step of this method in its fourth task, with its memory full; GSS with its gate closed and
+    open."""
     method = make(name)
     if not isinstance(method.memory, GradientGreedy):
-        return {name: method_step(method, setting)}
+        return {name: method_step(method, settings)}
     gates = {"closed": -math.inf, "open": math.inf}
     return {
-        f"{name}, gate {word}": method_step(
-            replace(method, memory=replace(method.memory, gate=gate)), setting
+        f"{name}, gate {position}": method_step(
+            replace(method, memory=replace(method.memory, gate=gate)), settings
         )
-        for word, gate in gates.items()
+        for position, gate in gates.items()
     }
 
 
-def method_step(method: Method, setting: Setting) -> Subject:
-    learner, x, y = prepared(method, setting)
-    return lambda: learner.observe(x, y, ids=torch.arange(BATCH), horizon=FAR)
+def method_step(method: Method, settings: Settings) -> Workload:
+    learner, x, y = learner_in_fourth_task(method, settings)
+    return lambda: learner.observe(x, y, ids=torch.arange(BATCH), horizon=FAR_AWAY)
 
 
-def prepared(method: Method, setting: Setting) -> tuple[Learner, Tensor, Tensor]:
+def learner_in_fourth_task(method: Method, settings: Settings) -> tuple[Learner, Tensor, Tensor]:
     """A learner that has seen three tasks of random images, and a batch of the fourth."""
     torch.manual_seed(0)
     learner = Learner(
-        ResNet(CLASSES, width=setting.width).to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+        channels_last(ResNet(CLASSES, width=settings.width)),
         method,
-        memory=MEMORY,
+        memory=CAPACITY,
         lr=0.001,
         view=VIEW,
-        tasks=MEMORY // 100,
+        tasks=CAPACITY // 100,
         epochs=1,
         batch=BATCH,
     )
-    x = images(200, setting.side)
-    for task in range(PAST + 1):
+    x = random_images(200, settings.side)
+    for task in range(PAST_TASKS + 1):
         classes = torch.tensor([2 * task, 2 * task + 1])
         y = classes[torch.arange(200) % 2]
         learner.begin(classes.tolist(), x, y)
-        if task == PAST:
+        if task == PAST_TASKS:
             break
         if method.memory is not None and method.memory.fills == "step":
-            fill(learner, x, y)
+            fill_memory(learner, x, y)
         learner.end(x, y)
     return learner, x[:BATCH], y[:BATCH]
 
 
-def fill(learner: Learner, x: Tensor, y: Tensor) -> None:
+def fill_memory(learner: Learner, x: Tensor, y: Tensor) -> None:
     """Put a task's images into memory without training on them."""
     memory = stored(learner.state)
-    keep = min(len(y), memory.capacity - memory.filled)
-    logits = torch.zeros(keep, CLASSES)
-    memory.append(Batch(x[:keep], y[:keep], logits), task=learner.state.lesson.t)
+    count = min(len(y), memory.capacity - memory.filled)
+    logits = torch.zeros(count, CLASSES)
+    memory.append(Batch(x[:count], y[:count], logits), task=learner.state.lesson.t)
     memory.offered = memory.filled
     memory.scores[: memory.filled] = 0.5

@@ -6,12 +6,12 @@ import signal
 import sys
 from typing import NoReturn
 
-from cyclopts import CycloptsError
-from cyclopts import ValidationError as Rejected
+from cyclopts import CycloptsError, ValidationError as Rejected
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
     bench,
+    console,
     demo,
     doctor,
     learn,
@@ -20,10 +20,8 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     run,
     study,
 )
-from bntricks.cli import console as terminal
-from bntricks.cli.app import app
-from bntricks.errors import HeldError, RunError, UserError
-from bntricks.runs.config import explain
+from bntricks.cli.app import app, flag
+from bntricks.errors import HeldError, InvalidOptions, PlannedError, RunError
 
 
 def main() -> NoReturn:
@@ -36,13 +34,14 @@ def main() -> NoReturn:
         code = 0
     except Rejected as error:
         cause = error.__cause__
-        code = _fail(explain(cause) if isinstance(cause, ValidationError) else str(error), 2)
-    except (CycloptsError, UserError) as error:
+        if isinstance(cause, ValidationError):
+            code = _fail(InvalidOptions.of(cause).worded(flag), 2)
+        else:
+            code = _fail(str(error), 2)
+    except CycloptsError as error:
         code = _fail(str(error), 2)
-    except RunError as error:
-        code = _fail(str(error), 1)
-    except HeldError as error:
-        code = _fail(str(error), 3)
+    except PlannedError as error:
+        code = _fail(error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2))
     except BrokenPipeError:
         sys.stderr.close()
         code = 141
@@ -50,10 +49,10 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: int) -> int:
-    terminal.complain(message)
+    console.complain(message)
     return code
 
 
 def _stop(number: int, frame: object) -> NoReturn:
-    terminal.complain("interrupted" if number == signal.SIGINT else "terminated")
+    console.complain("interrupted" if number == signal.SIGINT else "terminated")
     sys.exit(128 + number)

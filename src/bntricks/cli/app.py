@@ -1,10 +1,14 @@
-"""The command line's root, and the kinds of flags its commands share."""
+"""The command line's root, and what its commands share about flags."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+
+from bntricks.errors import UserError
 
 
 def _shown(default: Any) -> str | None:
@@ -22,3 +26,17 @@ app = App(
 
 Json = Annotated[bool, Parameter(negative=())]
 Switch = Annotated[bool, Parameter(negative=())]
+
+
+def flag(option: str) -> str:
+    """How the command line calls an option."""
+    return f"--{option.replace('_', '-')}"
+
+
+def refuse_misspelt(hyper: Collection[str], options: Iterable[str]) -> None:
+    """A flag that no option has may be a hyper-parameter of the method, or a misspelt option."""
+    flags = [flag(option) for option in options]
+    for name in hyper:
+        close = difflib.get_close_matches(flag(name), flags, n=1, cutoff=0.7)
+        if close:
+            raise UserError(f"unknown flag {flag(name)}: did you mean {close[0]}?")

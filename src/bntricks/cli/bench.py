@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
@@ -56,25 +56,23 @@ def bench(
     if scaling and (parts or methods or width is not None):
         raise UserError("--scaling is a study of its own: leave out --parts, --methods and --width")
     if scaling:
-        from bntricks.bench.scaling import Study
-        from bntricks.bench.scaling import bench as measure_scaling
+        from bntricks.bench.scaling import ScalingSettings, measure_scaling
 
-        sizes: Any = Study(rounds=rounds)
-        measured = partial(measure_scaling, sizes)
+        settings: Any = ScalingSettings(rounds=rounds)
+        measured = partial(measure_scaling, settings)
     else:
-        from bntricks.bench import Setting
-        from bntricks.bench import bench as measure
+        from bntricks.bench import Settings, measure
 
-        sizes = Setting(width=width or 64, rounds=rounds, methods=methods)
-        measured = partial(measure, sizes, parts=parts)
+        settings = Settings(width=width or 64, rounds=rounds, methods=methods)
+        measured = partial(measure, settings, parts=parts)
     rows: list[dict[str, Any]] = []
     try:
-        with terminal.progress() as sink:
+        with console.progress() as sink:
             for row in measured(report=partial(_tell, sink)):
                 rows.append(asdict(row))
     finally:  # an interrupt keeps the parts that were measured
         if rows and json:
-            print_json({**asdict(sizes), "torch": version("torch"), "rows": rows})
+            print_json({**asdict(settings), "torch": version("torch"), "rows": rows})
         elif rows:
             _show(rows, rounds)
 
@@ -98,4 +96,4 @@ def _show(found: list[dict[str, Any]], rounds: int) -> None:
         for row in found
     ]
     header = ["", "of", "median", "95% interval", "", "to reach", "", ""]
-    terminal.show(header, rows, title=f"medians of {rounds} rounds")
+    console.show(header, rows, title=f"medians of {rounds} rounds")

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -61,13 +61,12 @@ class Board:
             case "warning":
                 return f"{name}: {event['text']}"
             case "finished":
-                record = event["record"]
                 self.shares[run] = 1.0
-                self.there += record["already_there"]
-                self.cells[run] = f"[bold]{record['acc']:.1f}[/]"
-                bwt = "" if record["bwt"] is None else f"  BWT {record['bwt']:6.1f}"
-                there = "  (already there)" if record["already_there"] else ""
-                return f"{name:32} ACC {record['acc']:5.1f}{bwt}{there}"
+                self.there += event["already_there"]
+                self.cells[run] = f"[bold]{event['acc']:.1f}[/]"
+                bwt = "" if event["bwt"] is None else f"  BWT {event['bwt']:6.1f}"
+                there = "  (already there)" if event["already_there"] else ""
+                return f"{name:32} ACC {event['acc']:5.1f}{bwt}{there}"
         return None
 
     def __rich__(self) -> Group:
@@ -99,15 +98,15 @@ class Board:
 def board(configs: Sequence[Config]) -> Iterator[Sink]:
     """A sink for the events of these runs, shown while the context lasts."""
     shown = Board(configs)
-    if not terminal.err.is_terminal:
+    if not console.err.is_terminal:
 
         def say(event: dict[str, Any]) -> None:
             if line := shown.hear(event):
-                terminal.err.print(line, markup=False, soft_wrap=True)
+                console.err.print(line, markup=False, soft_wrap=True)
 
         yield say
         return
-    with Live(shown, console=terminal.err, transient=True, refresh_per_second=2) as live:
+    with Live(shown, console=console.err, transient=True, refresh_per_second=2) as live:
 
         def show(event: dict[str, Any]) -> None:
             line = shown.hear(event)

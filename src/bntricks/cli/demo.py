@@ -1,16 +1,30 @@
-"""`bnt demo`: the main job, on embedded data."""
+"""`bnt demo`: what BatchNorm costs replay, and what BN Tricks gains, on embedded data.
+
+The configuration was chosen so that learning is real in minutes on two cores: digits enlarged to
+16×16, because an 8×8 image is a single pixel after three strided stages and a small batch then
+normalises to ±1; a small memory, because with a large one plain replay has nothing left to lose;
+and several hundred steps a task, because φ matters only once the network has settled.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json, raise_failures, spread
+from bntricks.runs.config import Config
+
+if TYPE_CHECKING:
+    from bntricks.runs.record import Record
+
+METHODS = ("sgd", "er", "er-cur+buf", "er-bnt", "joint")
 
 
 @app.command
@@ -41,13 +55,12 @@ def demo(
         Print the table as one JSON object.
     """
     from bntricks.cli.dashboard import board
-    from bntricks.cli.demo_plan import plan, summary
     from bntricks.report import write_report
-    from bntricks.sweeps.local import Failure, Order, sweep
+    from bntricks.sweeps.local import Failure, Shared, sweep
 
     configs = plan(seeds=seeds, quick=quick)
     with board(configs) as sink:
-        results = sweep(configs, Order(out=out), workers=workers, sink=sink)
+        results = sweep(configs, Shared(out=out), workers=workers, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     rows = summary(records)
     note = "too short to show the effect; run without --quick" if quick else None
@@ -64,7 +77,7 @@ def demo(
             for row in rows
         ]
         title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
-        terminal.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
+        console.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
         page = write_report(records, out, title="bntricks demo", command="bnt demo")
         print(
             *([f"({note})"] if note else []),
@@ -72,3 +85,47 @@ def demo(
             sep="\n",
         )
     raise_failures(results)
+
+
+def plan(*, seeds: int, quick: bool) -> list[Config]:
+    """Every method with every seed, seeds outermost, so that early results already compare."""
+    return [
+        Config(
+            method=method,
+            stream="seq-digits",
+            seed=seed,
+            image_size=16,
+            images_per_class=128,  # whole batches: none of a few images moves φ last
+            width=8,
+            blocks=1,
+            stages=3,
+            memory=20,
+            epochs=4 if quick else 60,
+        )
+        for seed in range(seeds)
+        for method in METHODS
+    ]
+
+
+def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Mean and sample standard deviation over seeds, a row a method."""
+    by_method: dict[str, list[Record]] = {}
+    for record in records:
+        by_method.setdefault(record.method, []).append(record)
+    return [
+        {
+            "method": method,
+            "seeds": len(runs),
+            "acc": _spread([record.acc for record in runs]),
+            "bwt": _spread([record.bwt for record in runs]),
+            "forwards_per_step": mean(record.forwards_per_step for record in runs),
+        }
+        for method, runs in by_method.items()
+    ]
+
+
+def _spread(values: list[float | None]) -> dict[str, float | None] | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return {"mean": mean(known), "sd": stdev(known) if len(known) > 1 else None}

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json as encoding
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
-    from bntricks.doctor.patients import Patient
+    from torch import nn
+
+    from bntricks.doctor.groups import BatchesByGroup
     from bntricks.streams.files.progress import Report
 
 
@@ -28,7 +31,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's, which most networks for photographs are trained with."""
 
 
-class Asked(BaseModel):
+class Selection(BaseModel):
     """Which model, and which images in which groups."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
@@ -74,7 +77,7 @@ def diagnose(
     model: Path | None = None,
     /,
     *,
-    asked: Annotated[Asked, Parameter(name="*")],
+    selection: Annotated[Selection, Parameter(name="*")],
     out: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -103,16 +106,16 @@ def diagnose(
 
     if out is not None:
         check_target(out)
-    patient = _patient(model, asked)
+    net, images, save = _open(model, selection)
     with _progress() as report:
-        found = examine(patient.net, patient.groups, size=asked.batch, report=report)
+        diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:
-        found.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
+        diagnosis.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
     if json:
-        print(found.to_json())
+        print(diagnosis.to_json())
         return
-    print(found)
-    terminal.out.print(to_rich(accuracy_table(found)))
+    print(diagnosis)
+    console.out.print(to_rich(accuracy_table(diagnosis)))
     if out is not None:
         print(f"a page to look at: {out}")
 
@@ -122,7 +125,7 @@ def recalibrate(
     model: Path | None = None,
     /,
     *,
-    asked: Annotated[Asked, Parameter(name="*")],
+    selection: Annotated[Selection, Parameter(name="*")],
     out: Path,
     force: Switch = False,
     json: Json = False,
@@ -150,10 +153,10 @@ def recalibrate(
     check_target(out)
     if out.exists() and not force:
         raise UserError(f"{out} is there already: choose another name, or add --force")
-    patient = _patient(model, asked)
+    net, images, save = _open(model, selection)
     with _progress() as report:
-        before, after = repair(patient.net, patient.groups, size=asked.batch, report=report)
-    patient.save(out)
+        before, after = repair(net, images, size=selection.batch, report=report)
+    save(out)
     gained = {
         "old": after.old_difference,
         "newest": after.newest_difference,
@@ -172,7 +175,7 @@ def recalibrate(
             strict=True,
         )
     ]
-    terminal.show(header, rows)
+    console.show(header, rows)
     if not gained["all"].sign:
         print("no measurable change over all classes")
     if gained["all"].sign < 0:
@@ -180,36 +183,48 @@ def recalibrate(
     print(f"written to {out}")
 
 
-def _patient(model: Path | None, asked: Asked) -> Patient:
+def _open(
+    model: Path | None, selection: Selection
+) -> tuple[nn.Module, BatchesByGroup, Callable[[Path], None]]:
+    """The network, the images to examine it with, and how to write it."""
     from bntricks.cli.models import open_model
-    from bntricks.doctor.patients import foreign, ours
+    from bntricks.doctor.model import model_images
+    from bntricks.doctor.user_network import open_network, save_weights
 
-    groups = [class_names(text, "--groups") for text in asked.groups or ()]
-    classes = None if asked.classes is None else class_names(asked.classes, "--classes")
-    if model is not None and asked.weights is None:
-        learner = open_model(model, net=asked.net)
-        return ours(learner, asked.data, groups, at_most=asked.images_per_class)
-    if model is not None or asked.net is None or asked.weights is None:
+    groups = [class_names(text, "groups") for text in selection.groups or ()]
+    classes = None if selection.classes is None else class_names(selection.classes, "classes")
+    if model is not None and selection.weights is None:
+        opened = open_model(model, net=selection.net)
+        images = model_images(
+            opened,
+            selection.data,
+            groups,
+            shape=opened.metadata.shape,
+            images_per_class=selection.images_per_class,
+        )
+        return opened.net, images, partial(opened.save, memory=opened.metadata.with_memory)
+    if model is not None or selection.net is None or selection.weights is None:
         raise UserError(
             "give either MODEL, or both --net package.module:function and --weights FILE"
         )
-    terminal.complain(f"importing and running {asked.net}")
-    return foreign(
-        asked.net,
-        asked.weights,
-        asked.data,
+    console.complain(f"importing and running {selection.net}")
+    net, images = open_network(
+        selection.net,
+        selection.weights,
+        selection.data,
         groups,
         classes,
-        size=asked.image_size,
-        mean=asked.mean,
-        std=asked.std,
-        at_most=asked.images_per_class,
+        image_size=selection.image_size,
+        mean=selection.mean,
+        std=selection.std,
+        images_per_class=selection.images_per_class,
     )
+    return net, images, partial(save_weights, net)
 
 
 @contextmanager
 def _progress() -> Iterator[Report]:
-    with terminal.progress() as sink:
+    with console.progress() as sink:
         yield lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from difflib import get_close_matches
 from inspect import signature
 from itertools import chain
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli import console
+from bntricks.cli.app import Json, Switch, app, flag, refuse_misspelt
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
 if TYPE_CHECKING:
+    from bntricks.model import Model
     from bntricks.model.learn import Learned, Score
-    from bntricks.training.learner import Learner
 
 Count = Annotated[int, Parameter(validator=Number(gte=1))]
 SHOWN = 6
@@ -110,18 +109,18 @@ def learn(
     device
         Where to compute: cpu, cuda, cuda:N or mps.
     threads
-        CPU threads. Other counts give other bits.
+        CPU threads. Different counts give different bits.
     json
         Print what was learned as one JSON object.
     hyper
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
-    from bntricks.model.create import IMAGE_SIZE, METHOD, fresh, protocol
-    from bntricks.model.learn import ready, reported, teach
+    from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
+    from bntricks.model.learn import check_can_learn, reported, teach
     from bntricks.model.samples import gather
 
-    _refuse_misspelt(hyper)
+    refuse_misspelt(hyper, signature(learn).parameters)
     prepare(device, threads)
     check_target(into)
     fixed = {
@@ -137,78 +136,69 @@ def learn(
         "seed": seed,
         "hyper": hyper or None,
     }
-    asked = {name: value for name, value in fixed.items() if value is not None}
+    choices = {name: value for name, value in fixed.items() if value is not None}
     with alone_with(into) as known:
-        learner, size = None, image_size or IMAGE_SIZE
+        model, size = None, image_size or IMAGE_SIZE
         if known:
-            _refuse_fixed(into, asked)
-            learner = open_model(into, net=net, device=device)
-            size = ready(learner).shape[-1]
-        else:  # a slip is said before any image is read
+            _refuse_fixed(into, choices)
+            model = open_model(into, net=net, device=device)
+            check_can_learn(model)
+            size = model.metadata.shape[-1]
+        else:  # a mistake is said before any image is read
             protocol(method=method or METHOD, tasks=tasks, hyper=hyper)
-        with terminal.progress() as sink:
-            material = gather(
+        with console.progress() as sink:
+            samples = gather(
                 folder, size=size, held_out=held_out, skip=skip_unreadable, report=reported(sink)
             )
-        for line in material.unreadable:
-            terminal.complain(f"{line}; left out")
-        if learner is None:
-            learner = fresh(material, device=device, **_wishes(asked))
-        with terminal.progress() as sink:
-            found = teach(learner, material, epochs=epochs, lr=lr, sink=sink)
-        verdict = _examined(learner)
+        for line in samples.unreadable:
+            console.complain(f"{line}; left out")
+        if model is None:
+            model = create(samples, device=device, **_options(choices))
+        with console.progress() as sink:
+            learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
+        verdict = _examined(model)
         check_first(into, known=known)
-        learner.save(into, memory=not without_memory)
+        model.save(into, memory=not without_memory)
     if json:
-        print_json({"path": str(into), **asdict(found), "doctor": verdict})
+        print_json({"path": str(into), **asdict(learned), "doctor": verdict})
     else:
-        _print(found, learner, into, verdict, without_memory)
+        _print(learned, model, into, verdict, without_memory)
 
 
-def _refuse_misspelt(hyper: dict[str, float]) -> None:
-    """An unknown flag may be a hyper-parameter, or a slip of the pen."""
-    flags = [f"--{name.replace('_', '-')}" for name in signature(learn).parameters]
-    for name in hyper:
-        close = get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
-        if close:
-            raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
+def _options(choices: dict[str, Any]) -> dict[str, Any]:
+    """The flags as `create` takes them: one says how large both kinds of batches are."""
+    options = {name: value for name, value in choices.items() if name != "image_size"}
+    if "batch" in options:
+        options["memory_batch"] = options["batch"]
+    if "augment" in options:
+        options["augment"] = options["augment"] == "standard"
+    return options
 
 
-def _wishes(asked: dict[str, Any]) -> dict[str, Any]:
-    """The flags as `fresh` takes them: one says how large both kinds of batches are."""
-    wishes = {name: value for name, value in asked.items() if name != "image_size"}
-    if "batch" in wishes:
-        wishes["memory_batch"] = wishes["batch"]
-    if "augment" in wishes:
-        wishes["augment"] = wishes["augment"] == "standard"
-    return wishes
+def _refuse_fixed(into: Path, choices: dict[str, Any]) -> None:
+    from bntricks.files import shown
 
-
-def _refuse_fixed(into: Path, asked: dict[str, Any]) -> None:
-    from bntricks.streams.files.source import shown
-
-    if asked:
-        names = chain(asked.pop("hyper", ()), asked)
-        flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    if choices:
+        names = chain(choices.pop("hyper", ()), choices)
         raise UserError(
             f"{shown(into)} is there already, and a model keeps what it was made with: leave out "
-            f"{flags}, or give --into another file to make a new one"
+            f"{', '.join(map(flag, names))}, or give --into another file to make a new one"
         )
 
 
-def _examined(learner: Learner) -> str | None:
-    from bntricks.doctor.checkup import checkup
+def _examined(model: Model) -> str | None:
+    from bntricks.doctor.model import checkup
 
-    verdict = checkup(learner)
+    verdict = checkup(model)
     if verdict is None:
         return None
     return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"
 
 
 def _print(
-    found: Learned, learner: Learner, into: Path, verdict: str | None, without_memory: bool
+    learned: Learned, model: Model, into: Path, verdict: str | None, without_memory: bool
 ) -> None:
-    from bntricks.streams.files.source import shown
+    from bntricks.files import shown
 
     def cells(who: str, score: Score) -> list[object]:
         before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
@@ -216,20 +206,24 @@ def _print(
 
     *old, new = (
         cells(f"task {k + 1}: {_listed(score.classes)}", score)
-        for k, score in enumerate(found.tasks)
+        for k, score in enumerate(learned.tasks)
     )
-    rows = [*old, new, *([cells("all classes", found.all)] if old else [])]
-    title = f"learned {_listed(found.tasks[-1].classes)} from {found.images} images"
+    rows = [*old, new, *([cells("all classes", learned.all)] if old else [])]
+    title = f"learned {_listed(learned.tasks[-1].classes)} from {learned.images} images"
     header = ["accuracy %", "test images", "before", "after"]
-    terminal.show(header, rows, title=title)
+    console.show(header, rows, title=title)
     if verdict is not None:
         print(f"\n{verdict}")
-    kept = "" if learner.memory is None else f", with a memory of {len(learner.memory)} images"
+    kept = (
+        ""
+        if model.learner.memory is None
+        else f", with a memory of {len(model.learner.memory)} images"
+    )
     print(f"\nwritten to {shown(into)}{'' if without_memory else kept}")
 
 
 def _listed(names: tuple[str, ...]) -> str:
-    from bntricks.streams.files.source import shown
+    from bntricks.files import shown
 
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(map(shown, names[:SHOWN])) + more

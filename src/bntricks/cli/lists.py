@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 
@@ -48,10 +48,10 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     ]
     header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
     if markdown:
-        print(terminal.markdown(header, rows))
+        print(console.markdown(header, rows))
         return
-    terminal.show(header, rows)
-    terminal.out.print(
+    console.show(header, rows)
+    console.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
         "\nForwards are per step, once there is something in memory. --json tells more."
     )
@@ -74,7 +74,7 @@ def streams(*, json: Json = False) -> None:
     if json:
         print_json(rows)
         return
-    terminal.show(list(rows[0]), [list(row.values()) for row in rows])
+    console.show(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def _forwards(columns: dict[str, str | float]) -> str:

@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bntricks.cli.console import complain
+from bntricks.cli import console
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held
-from bntricks.streams.files.source import reading, shown
+from bntricks.files import held, reading, shown
 
 if TYPE_CHECKING:
-    from bntricks.training.learner import Learner
+    from bntricks.model import Model
 
 
-def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Learner:
-    """The learner in a file. `net` names the function that builds an adopted network."""
-    from bntricks.doctor.foreign import make_network
-    from bntricks.training.learner import Learner
+def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
+    """The model in a file. `net` names the function that builds an adopted network."""
+    from bntricks.doctor.user_network import import_network
+    from bntricks.model import Model
 
     if net is None:
-        return Learner.load(path, device=device)
-    complain(f"importing and running {net}")
-    return Learner.load(path, net=make_network(net), device=device)
+        return Model.load(path, device=device)
+    console.complain(f"importing and running {net}")
+    return Model.load(path, net=import_network(net), device=device)
 
 
 def prepare(device: str, threads: int) -> None:
     """Compute there, or say before any work that it cannot be."""
     import torch
 
-    from bntricks.runs.resolve import check_device
-    from bntricks.training.allocator import keep_memory
+    from bntricks.training.backend import check_device, keep_freed_memory
 
-    if re.fullmatch(r"cpu|mps|cuda(:\d+)?", device) is None:
-        raise UserError(f"--device {device}: give cpu, cuda, cuda:N or mps")
     check_device(device)
     torch.set_num_threads(threads)
-    keep_memory()
+    keep_freed_memory()
 
 
 def check_target(path: Path) -> None:

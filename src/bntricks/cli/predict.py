@@ -10,7 +10,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
@@ -45,35 +45,35 @@ def predict(
     device
         Where to compute: cpu, cuda, cuda:N or mps.
     threads
-        CPU threads. Other counts give other bits.
+        CPU threads. Different counts give different bits.
     json
         Print an array of {path, label, probability}.
     csv
         Print the same as CSV.
     """
     from bntricks.cli.models import open_model, prepare
+    from bntricks.files import shown
     from bntricks.model.learn import reported
-    from bntricks.streams.files.photos import find_images, read_files
-    from bntricks.streams.files.source import shown
+    from bntricks.streams.files.image_files import find_images, read_files
 
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
     prepare(device, threads)
-    learner = open_model(model, net=net, device=device)
-    assert learner.about is not None
-    if learner.about.view is None or len(learner.about.shape) != 3 or learner.about.shape[0] != 3:
+    opened = open_model(model, net=net, device=device)
+    shape = opened.metadata.shape
+    if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
         raise UserError(f"{shown(model)} takes no colour images: predict with it in Python")
-    with terminal.progress() as sink:
+    with console.progress() as sink:
         photos = read_files(
             find_images(images),
-            learner.about.shape[-1],
+            shape[-1],
             skip=skip_unreadable,
             report=reported(sink),
         )
     for line in photos.unreadable:
-        terminal.complain(f"{line}; left out")
-    best = learner.predict_proba(photos.x).max(1) if len(photos.x) else None
-    labels = [] if best is None else [learner.classes[column] for column in best.indices]
+        console.complain(f"{line}; left out")
+    best = opened.predict_proba(photos.x).max(1) if len(photos.x) else None
+    labels = [] if best is None else [opened.classes[column] for column in best.indices]
     sure: list[float] = [] if best is None else best.values.double().tolist()
     rows = list(zip(map(str, photos.files), labels, sure, strict=True))
     if json:
@@ -82,7 +82,7 @@ def predict(
         _print_csv(rows)
     else:
         table = [[shown(label), f"{100 * pr:.1f}", shown(path)] for path, label, pr in rows]
-        terminal.show(["label", "probability %", "image"], table)
+        console.show(["label", "probability %", "image"], table)
 
 
 @app.command
@@ -115,8 +115,7 @@ def export(
         and run.
     """
     from bntricks.cli.models import check_target, open_model
-    from bntricks.model.export import to_onnx
-    from bntricks.streams.files.source import shown
+    from bntricks.files import shown
 
     targets = [path for path in (onnx, safetensors) if path is not None]
     if not targets:
@@ -125,12 +124,12 @@ def export(
         check_target(path)
         if path.exists() and path.samefile(model):
             raise UserError(f"{shown(path)} is the model itself: give another file to write")
-    learner = open_model(model, net=net)
+    opened = open_model(model, net=net)
     if onnx is not None:
-        apart = to_onnx(learner, onnx)
-        print(f"written to {shown(onnx)}; onnxruntime's probabilities agree to {apart:.1g}")
+        difference = opened.export(onnx)
+        print(f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}")
     if safetensors is not None:
-        learner.save(safetensors, memory=False)
+        opened.save(safetensors, memory=False)
         print(f"written to {shown(safetensors)}, without memory")
 
 

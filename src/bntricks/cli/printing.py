@@ -25,7 +25,9 @@ def spread(value: dict[str, float | None] | None) -> str:
 
 def raise_failures(results: Sequence[Record | Failure]) -> None:
     """Runs that failed did not stop the others, but they are said, and the exit code is 1."""
-    failed = [result for result in results if not isinstance(result, dict)]
+    from bntricks.sweeps.local import Failure
+
+    failed = [result for result in results if isinstance(result, Failure)]
     if failed:
         lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)
         raise RunError("\n".join(lines))

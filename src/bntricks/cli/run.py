@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from contextlib import nullcontext
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli import console
+from bntricks.cli.app import Json, Switch, app, refuse_misspelt
 from bntricks.cli.printing import print_json
-from bntricks.errors import UserError
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -72,10 +71,10 @@ def run(
     from bntricks.runs.folder import run as train
     from bntricks.training.distributed import launched
 
-    _refuse_misspelt(hyper)
+    refuse_misspelt(hyper, (*Config.model_fields, *signature(run).parameters))
     rank, ranks = launched()
     config = config.model_copy(update={"hyper": hyper, "ranks": ranks})
-    with terminal.progress() if rank == 0 else nullcontext(_unheard) as sink:
+    with console.progress() if rank == 0 else nullcontext(_ignore) as sink:
         record = train(
             config,
             data=data,
@@ -118,43 +117,35 @@ def resume(
     from bntricks.training.distributed import launched
 
     rank, _ = launched()
-    with terminal.progress() if rank == 0 else nullcontext(_unheard) as sink:
+    with console.progress() if rank == 0 else nullcontext(_ignore) as sink:
         record = go_on(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
     if rank == 0:
         _print(record, json)
 
 
-def _unheard(event: dict[str, Any]) -> None:
-    """The first rank tells for all."""
+def _ignore(event: dict[str, Any]) -> None:
+    """The first rank shows progress for all."""
 
 
 def _print(record: Record, json: bool) -> None:
     if json:
-        print_json(record)
+        where = {"path": str(record.path), "already_there": record.already_there}
+        print_json({**record.to_json(), **where})
     else:
         _print_record(record)
 
 
-def _refuse_misspelt(hyper: dict[str, float]) -> None:
-    """An unknown flag may be a hyper-parameter, or a slip of the pen."""
-    flags = [f"--{name.replace('_', '-')}" for name in (*Config.model_fields, "data", "out")]
-    for name in hyper:
-        close = difflib.get_close_matches(f"--{name.replace('_', '-')}", flags, n=1, cutoff=0.8)
-        if close:
-            raise UserError(f"unknown flag --{name}: did you mean {close[0]}?")
-
-
 def _print_record(record: Record) -> None:
-    config, data = record["config"], record["data"]
-    done = "already there" if record["already_there"] else "done"
-    print(f"{config['method']} on {config['stream']}, seed {config['seed']}: {done}")
-    terminal.matrix(record["accuracy"])
-    bwt = "" if record["bwt"] is None else f"   BWT {record['bwt']:.2f}"
-    print(f"\nACC {record['acc']:.2f}{bwt}")
-    if data["cut_down"]:
-        have, official = data["images"], data["official_images"]
+    data = record.data
+    done = "already there" if record.already_there else "done"
+    print(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
+    console.matrix(record.accuracy)
+    bwt = "" if record.bwt is None else f"   BWT {record.bwt:.2f}"
+    print(f"\nACC {record.acc:.2f}{bwt}")
+    if data.cut_down and data.official_images is not None:
+        have, official = data.images, data.official_images
         print(
             f"cut-down data: {have['train']} of {official['train']} training and "
             f"{have['test']} of {official['test']} test images; not comparable with the paper"
         )
-    print(f"peak memory {record['peak_memory_mb']:.0f} MB; written to {record['path']}")
+    print(f"peak memory {record.peak_memory_mb:.0f} MB; written to {record.path}")

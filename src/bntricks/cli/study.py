@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from bntricks.cli import console as terminal
+from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
+    from bntricks.report.build import Report
     from bntricks.runs.record import Record
-    from bntricks.sweeps.local import Failure, Order
+    from bntricks.sweeps.local import Failure, Shared
     from bntricks.training.progress import Sink
 
 
@@ -93,8 +94,8 @@ def study(
     """
     from bntricks.cli.dashboard import board
     from bntricks.paper import load_study
-    from bntricks.report import write_report
-    from bntricks.sweeps.local import Failure, Order
+    from bntricks.report.build import build
+    from bntricks.sweeps.local import Failure, Shared
     from bntricks.sweeps.plan import plan, seconds_left
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
@@ -103,7 +104,7 @@ def study(
         idle = {"--seeds": seeds, "--streams": streams, "--data": data, "--ray": ray}
         if any(idle.values()):
             given = ", ".join(flag for flag, value in idle.items() if value)
-            terminal.complain(f"{name} draws recipes and trains nothing: {given} changes nothing")
+            console.complain(f"{name} draws recipes and trains nothing: {given} changes nothing")
         _draw(chosen, methods, out, json)
         return
     configs = plan(
@@ -115,20 +116,19 @@ def study(
         everything=all,
         device=device,
     )
-    order = Order(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
+    shared = Shared(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
     seconds = seconds_left(configs, data, out, chosen.probe)
     with board(configs) as sink:
         if ray is None:
-            results = _here(name, configs, order, workers, seconds, sink)
+            results = _here(name, configs, shared, workers, seconds, sink)
         else:
             request = Request(ray, cpus_per_run, gpus_per_run)
-            terminal.complain(f"{name}: {len(configs)} runs, {_hours(seconds)} of one core, on Ray")
-            results = sweep_on_ray(configs, order, request, sink)
+            console.complain(f"{name}: {len(configs)} runs, {_hours(seconds)} of one core, on Ray")
+            results = sweep_on_ray(configs, shared, request, sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
         command = _command(name, scale, seeds, methods, streams, all)
-        page = write_report(records, out, chosen, scale, command=command)
-        _show(records, chosen, scale, page, json)
+        _write_and_show(build(records, chosen, scale, command=command), out, json)
     raise_failures(results)
 
 
@@ -151,7 +151,7 @@ def _command(
 def _here(
     name: str,
     configs: Sequence[Config],
-    order: Order,
+    shared: Shared,
     workers: int | None,
     seconds: float,
     sink: Sink,
@@ -162,8 +162,8 @@ def _here(
         return []
     count = min(workers or available_cores(), len(configs))
     about = _hours(seconds / count)
-    terminal.complain(f"{name}: {len(configs)} runs, about {about} on {count} cores")
-    return sweep(configs, order, workers=count, sink=sink)
+    console.complain(f"{name}: {len(configs)} runs, about {about} on {count} cores")
+    return sweep(configs, shared, workers=count, sink=sink)
 
 
 def _hours(seconds: float) -> str:
@@ -180,7 +180,7 @@ def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> Non
     if json:
         print_json({"page": str(page), "tables": [to_json(table)]})
         return
-    terminal.out.print(to_rich(ablation_columns(table)))
+    console.out.print(to_rich(ablation_columns(table)))
     print(f"figures in {out / 'figures'}/, a page to look at: {page}")
 
 
@@ -213,29 +213,23 @@ def report(
         Print results and verdicts as one JSON object.
     """
     from bntricks.paper import load_study
-    from bntricks.report import write_report
+    from bntricks.report.build import build
     from bntricks.report.records import load_records
 
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
-    page = write_report(records, out, chosen, None if chosen is None else scale)
-    _show(records, chosen, scale, page, json)
+    _write_and_show(build(records, chosen, None if chosen is None else scale), out, json)
 
 
-def _show(
-    records: list[Record], study: Study | None, scale: ScaleName, page: Path, json: bool
-) -> None:
+def _write_and_show(report: Report, out: Path, json: bool) -> None:
     """Results, and verdicts if there is a study that claims anything."""
-    from bntricks.report.results import results_table, verdict_table
+    from bntricks.report.files import write
     from bntricks.report.tables import to_json, to_rich
-    from bntricks.report.verdicts import verdicts
 
-    tables = [results_table(records, study, None if study is None else scale)]
-    if study is not None and study.claims:
-        tables.append(verdict_table(verdicts(study, scale, records), records))
+    page = write(report, out)
     if json:
-        print_json({"page": str(page), "tables": [to_json(table) for table in tables]})
+        print_json({"page": str(page), "tables": [to_json(table) for table in report.tables]})
         return
-    for table in tables:
-        terminal.out.print(to_rich(table))
+    for table in report.tables:
+        console.out.print(to_rich(table))
     print(f"tables and figures in {page.parent}/, a page to look at: {page}")

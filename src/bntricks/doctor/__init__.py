@@ -4,9 +4,11 @@ For any `torch.nn.Module` with BatchNorm; the network is only read. `docs/doctor
 measured and how.
 """
 
-from bntricks.doctor.diagnosis import Counterfactual, Diagnosis, Difference, Layer, Verdict
-from bntricks.doctor.examine import diagnose, repair
+from bntricks.doctor.accuracy import Counterfactual, Difference
+from bntricks.doctor.diagnosis import Diagnosis, diagnose, repair
 from bntricks.doctor.groups import Group, mixed
+from bntricks.doctor.layers import Layer
+from bntricks.doctor.verdict import Verdict
 
 __all__ = [
     "Counterfactual",

@@ -1,5 +1,5 @@
 """The diagnosis as charts: distance and lean by depth, accuracy by statistics, and the answers.
-Colours are those of Okabe and Ito, told apart again by shape."""
+Colours are those of Okabe and Ito, and shapes tell them apart again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.doctor.diagnosis import Counterfactual, Diagnosis
+from bntricks.doctor.accuracy import Counterfactual
+from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.verdict import FAR
 from bntricks.report.charts import COLOURS, SHAPES, Figure
@@ -21,39 +22,37 @@ DISTANCES = ("distance", "mean shift", "log variance ratio")
 PARTS = ("old classes", "newest classes", "all classes")
 
 
-def figures(found: Diagnosis) -> Iterator[Figure]:
+def figures(diagnosis: Diagnosis) -> Iterator[Figure]:
     """Every chart of the page, in the order they are read."""
-    yield accuracies(found)
-    yield distances(found)
-    if any(layer.shares is not None for layer in found.layers):
-        yield lean(found)
-    if found.as_is.answers is not None:
-        yield answers(found)
+    yield accuracies(diagnosis)
+    yield distances(diagnosis)
+    if any(layer.shares is not None for layer in diagnosis.layers):
+        yield lean(diagnosis)
+    if diagnosis.as_is.answers is not None:
+        yield answers(diagnosis)
 
 
-def distances(found: Diagnosis) -> Figure:
+def distances(diagnosis: Diagnosis) -> Figure:
     """How far φ is from the balanced population, by depth."""
     rows: Rows = [
-        {"depth": depth, "layer": layer.name, "measure": name, "value": value}
-        for depth, layer in enumerate(found.layers, start=1)
-        for name, value in zip(
+        {"depth": depth, "layer": layer.name, "measure": measure, "value": value}
+        for depth, layer in enumerate(diagnosis.layers, start=1)
+        for measure, value in zip(
             DISTANCES, (layer.distance, layer.shift, layer.log_ratio), strict=True
         )
     ]
-    chart = _by_depth(rows, "measure", DISTANCES, "distance from the population")
-    limit = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    chart = _by_depth(rows, DISTANCES, "distance from the population", dashed=FAR)
     text = (
         "From the input on the left to the output on the right. The distance is that of two normal "
         "distributions, √(2·KL), in standard deviations; the mean shift and the log variance ratio "
         f"are its parts. Dashed: {FAR}, from where on a layer counts as far."
     )
-    title = "Distance of φ from the balanced population"
-    return Figure("distance", title, text, limit.encode(y=alt.datum(FAR)) + chart, rows)
+    return Figure("distance", "Distance of φ from the balanced population", text, chart, rows)
 
 
-def lean(found: Diagnosis) -> Figure:
+def lean(diagnosis: Diagnosis) -> Figure:
     """The newest group's share of φ, by depth."""
-    newest, even = found.groups[-1].name, class_shares(found.groups)[-1]
+    newest, even = diagnosis.groups[-1].name, class_shares(diagnosis.groups)[-1]
     rows: Rows = [
         {
             "depth": depth,
@@ -61,29 +60,27 @@ def lean(found: Diagnosis) -> Figure:
             "measure": "newest",
             "value": None if layer.shares is None else layer.shares[newest],
         }
-        for depth, layer in enumerate(found.layers, start=1)
+        for depth, layer in enumerate(diagnosis.layers, start=1)
     ]
     share = alt.Scale(domain=[0, 1])
-    chart = _by_depth(rows, "measure", ("newest",), "share of the newest group", share)
-    dashed = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    chart = _by_depth(rows, ("newest",), "share of the newest group", dashed=even, scale=share)
     text = (
         f"1 would be a φ that followed {newest} alone. Dashed: {even:.2f}, the share in a balanced "
         "population. Layers where it cannot be told have no point."
     )
-    title = f"Share of the newest group ({newest}) in φ"
-    return Figure("lean", title, text, dashed.encode(y=alt.datum(even)) + chart, rows)
+    return Figure("lean", f"Share of the newest group ({newest}) in φ", text, chart, rows)
 
 
-def accuracies(found: Diagnosis) -> Figure:
+def accuracies(diagnosis: Diagnosis) -> Figure:
     """What the same weights reach with other statistics."""
     rows: Rows = [
-        {"statistics": f"φ {one.statistics}", "part": part, "accuracy": value}
-        for one in found.counterfactuals
-        for part, value in zip(PARTS, (one.old, one.newest, one.all), strict=True)
+        {"statistics": f"φ {tried.statistics}", "part": part, "accuracy": value}
+        for tried in diagnosis.counterfactuals
+        for part, value in zip(PARTS, (tried.old, tried.newest, tried.all), strict=True)
     ]
-    count = len(found.counterfactuals)
+    height = max(120, 26 * len(diagnosis.counterfactuals))
     chart = (
-        alt.Chart(alt.InlineData(values=rows), width=WIDE, height=max(120, 26 * count))
+        alt.Chart(alt.InlineData(values=rows), width=WIDE, height=height)
         .mark_point(filled=True, size=90)
         .encode(
             x=alt.X("accuracy:Q", title="accuracy, %", scale=alt.Scale(domain=[0, 100])),
@@ -101,13 +98,13 @@ def accuracies(found: Diagnosis) -> Figure:
     return Figure("accuracy", "Accuracy with other statistics", text, chart, rows)
 
 
-def answers(found: Diagnosis) -> Figure:
+def answers(diagnosis: Diagnosis) -> Figure:
     """Which group's classes the samples of each group are taken for, before and after."""
-    names = [group.name for group in found.groups]
-    pair = (found.as_is, found.balanced)
-    strange = any(row[-1] for one in pair for row in one.answers or ())
-    columns = [*names, "no group's"] if strange else names
-    rows = [row for one in pair for row in _answer_rows(names, columns, one)]
+    names = [group.name for group in diagnosis.groups]
+    before_after = (diagnosis.as_is, diagnosis.balanced)
+    any_outside = any(row[-1] for tried in before_after for row in tried.answers or ())
+    columns = [*names, "no group's"] if any_outside else names
+    rows = [row for tried in before_after for row in _answer_rows(names, columns, tried)]
     base = alt.Chart(width=CELL * max(5, len(columns)), height=CELL * len(names)).encode(
         x=alt.X("answered:N", title="answered", sort=columns, axis=alt.Axis(labelLimit=90)),
         y=alt.Y("group:N", title="group", sort=names, axis=alt.Axis(labelLimit=90)),
@@ -124,19 +121,20 @@ def answers(found: Diagnosis) -> Figure:
     ink = alt.condition("datum.share > 55", alt.value("black"), alt.value("white"))
     cell = base.mark_rect().encode(color=colour)
     number = base.mark_text(fontSize=10).encode(text=alt.Text("share:Q", format=".0f"), color=ink)
-    facet = alt.Facet("statistics:N", title=None, sort=[f"φ {one.statistics}" for one in pair])
+    order = [f"φ {tried.statistics}" for tried in before_after]
+    facet = alt.Facet("statistics:N", title=None, sort=order)
     chart = alt.layer(cell, number, data=alt.InlineData(values=rows)).facet(facet=facet, columns=2)
     text = "Samples of each group (down), by the group of the class that is answered (across)."
     return Figure("answers", "Answers by group, before and after", text, chart, rows)
 
 
 def _answer_rows(
-    names: Sequence[str], columns: Sequence[str], one: Counterfactual
+    names: Sequence[str], columns: Sequence[str], tried: Counterfactual
 ) -> Iterator[dict[str, Any]]:
-    for name, counts in zip(names, one.answers or (), strict=True):
+    for name, counts in zip(names, tried.answers or (), strict=True):
         for answered, count in zip(columns, counts, strict=False):
             yield {
-                "statistics": f"φ {one.statistics}",
+                "statistics": f"φ {tried.statistics}",
                 "group": name,
                 "answered": answered,
                 "share": 100 * count / sum(counts),
@@ -144,8 +142,15 @@ def _answer_rows(
 
 
 def _by_depth(
-    rows: Rows, by: str, names: Sequence[str], title: str, scale: alt.Scale | None = None
+    rows: Rows,
+    measures: Sequence[str],
+    title: str,
+    *,
+    dashed: float,
+    scale: alt.Scale | None = None,
 ) -> Any:
+    legend = alt.Undefined if len(measures) > 1 else None
+    colours, shapes = _scale(measures, COLOURS), _scale(measures, SHAPES)
     base = alt.Chart(alt.InlineData(values=rows), width=WIDE, height=260).encode(
         x=alt.X(
             "depth:O",
@@ -153,22 +158,19 @@ def _by_depth(
             axis=alt.Axis(labelAngle=0, labelOverlap=True),
         ),
         y=alt.Y("value:Q", title=title, scale=scale or alt.Undefined),
-        color=alt.Color(f"{by}:N", title=None, scale=_scale(names, COLOURS), legend=_legend(names)),
+        color=alt.Color("measure:N", title=None, scale=colours, legend=legend),
     )
     point = base.mark_point(filled=True, size=55).encode(
-        shape=alt.Shape(f"{by}:N", title=None, scale=_scale(names, SHAPES), legend=_legend(names)),
+        shape=alt.Shape("measure:N", title=None, scale=shapes, legend=legend),
         tooltip=[
             _tip("layer:N", "layer"),
             _tip("depth:O", "depth"),
-            _tip(f"{by}:N", "measure"),
+            _tip("measure:N", "measure"),
             _tip("value:Q", "value", ".3f"),
         ],
     )
-    return base.mark_line(strokeWidth=1.5) + point
-
-
-def _legend(names: Sequence[str]) -> Any:
-    return alt.Undefined if len(names) > 1 else None
+    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    return rule.encode(y=alt.datum(dashed)) + (base.mark_line(strokeWidth=1.5) + point)
 
 
 def _scale(names: Sequence[str], values: Sequence[str]) -> alt.Scale:

@@ -1,95 +1,50 @@
-"""What the doctor found, as values: plain numbers and words that go into JSON as they are.
+"""The diagnosis: any network with BatchNorm, batches by group, and out comes what φ costs it.
 
-Accuracies and differences are in per cent and points. Shares are between 0 and 1.
+`diagnose` only reads the network. Flags, buffers and hooks are afterwards what they were, to the
+bit, even if something raises half-way. A diagnosis is plain numbers and words that go into JSON as
+they are: accuracies in per cent, differences in points, shares between 0 and 1.
 """
 
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Literal
 
-from bntricks.doctor.groups import Group
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-Where = Literal["old", "all", "none"]
+from bntricks.doctor.accuracy import (
+    Counterfactual,
+    Scores,
+    counterfactuals,
+    inputs_for,
+    network_outputs,
+)
+from bntricks.doctor.groups import (
+    BATCH_SIZE,
+    BatchesByGroup,
+    Group,
+    balanced_batches,
+    checked_batches,
+    class_shares,
+    halves,
+    rebatched,
+    survey,
+    with_text_names,
+)
+from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
+from bntricks.doctor.verdict import Verdict, judge, remarks
+from bntricks.errors import UserError
+from bntricks.norm import Moments, layers, moments, recalibrate
+from bntricks.streams.files.progress import Report, silent
+
 AS_IS = "as it is"
 BALANCED = "balanced"
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """How far a layer's φ is from the population, and whom it follows.
-
-    Distances are over channels, in units of the population's standard deviation.
-    """
-
-    name: str
-    kind: str
-    channels: int
-    shift: float
-    """Root mean square of the standardised difference of means."""
-    log_ratio: float
-    """Root mean square of the logarithm of the ratio of variances."""
-    kl: float
-    """Symmetric Kullback-Leibler divergence of the two normal distributions, mean."""
-    separation: float
-    """How far the newest group's own moments are from those of the others."""
-    unexplained: float
-    """How far φ is from every mixture of the groups' moments."""
-    shares: dict[str, float] | None
-    """The part of each group in φ; None where it cannot be told."""
-
-    @property
-    def distance(self) -> float:
-        """√(2·KL): equal variances whose means are d standard deviations apart have distance d."""
-        return math.sqrt(2 * self.kl)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A difference of two accuracies on the same samples, with its 95% interval."""
-
-    points: float
-    low: float
-    high: float
-
-    @property
-    def sign(self) -> Literal[-1, 0, 1]:
-        """0 if the interval includes 0: the difference cannot be told from none."""
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Counterfactual:
-    """The same weights with one set of statistics: how right they are, and what they answer.
-
-    `old`, `newest` and `all` count every class the same. Differences are against φ as it is.
-    """
-
-    statistics: str
-    accuracy: dict[str, float]
-    old: float
-    newest: float
-    all: float
-    old_difference: Difference
-    newest_difference: Difference
-    all_difference: Difference
-    answers: tuple[tuple[int, ...], ...] | None
-    """For each group how many of its samples are given a class of each group, and of none. None
-    if groups share classes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The finding in a sentence, what it rests on, and what to do."""
-
-    cost: Where
-    """Where φ measurably costs accuracy."""
-    headline: str
-    evidence: tuple[str, ...]
-    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +68,15 @@ class Diagnosis:
         return self.counterfactuals[1]
 
     def __str__(self) -> str:
-        points = (*self.verdict.evidence, *self.notes)
-        return "\n".join([self.verdict.headline, *(f"- {point}" for point in points)]) + (
-            f"\n{self.verdict.advice}"
-        )
+        points = (f"- {point}" for point in (*self.verdict.evidence, *self.notes))
+        return "\n".join([self.verdict.headline, *points, self.verdict.advice])
 
     def to_json(self) -> str:
         """One object on one line, without NaN."""
-        found = asdict(self)
-        for row, layer in zip(found["layers"], self.layers, strict=True):
+        values = asdict(self)
+        for row, layer in zip(values["layers"], self.layers, strict=True):
             row["distance"] = layer.distance
-        return json.dumps(found, allow_nan=False)
+        return json.dumps(values, allow_nan=False)
 
     def write_page(
         self, path: Path | str, title: str = "BatchNorm diagnosis", command: str | None = None
@@ -132,3 +85,135 @@ class Diagnosis:
         from bntricks.doctor.page import write_page
 
         return write_page(self, Path(path), title, command)
+
+
+def diagnose(
+    net: nn.Module,
+    batches_by_group: BatchesByGroup,
+    *,
+    held_out: BatchesByGroup | None = None,
+    scores: Scores = network_outputs,
+    size: int = BATCH_SIZE,
+    report: Report = silent,
+) -> Diagnosis:
+    """What BatchNorm's running statistics φ cost this network, and whom they follow.
+
+    Groups map a name to batches `(x, y)`, in the order they were learned, the newest last; see
+    `docs/doctor.md`. Labels are positions in the network's outputs. One half of every batch
+    estimates moments, the other measures accuracy, unless `held_out` brings groups to measure on.
+    `scores` is for networks that do not return [N, C] by themselves. About `size` samples are
+    passed at once.
+
+    >>> print(diagnose(net, {"old": old_loader, "new": new_loader}))
+    """
+    _check_layers(net)
+    _check_finite(net)
+    batches_by_group = with_text_names(batches_by_group)
+    groups = survey(batches_by_group)
+    estimating, measuring = halves(batches_by_group)
+    if held_out is not None:
+        estimating, measuring = batches_by_group, with_text_names(held_out)
+        _check_held_out(groups, survey(measuring))
+    prepare = inputs_for(net)
+    with unchanged(net):
+        by_group: dict[str, GroupMoments] = {}
+        for group in groups:
+            report("estimating moments", len(by_group), len(groups) + 1)
+            # At least two batches, whose difference shows how certain the moments are.
+            rows = min(size, max(2, group.samples // 5))
+            batches = rebatched(checked_batches(group.name, estimating[group.name]), rows)
+            by_group[group.name] = group_moments(net, map(prepare, batches))
+        report("estimating moments", len(groups), len(groups) + 1)
+        balanced = moments(net, map(prepare, balanced_batches(groups, estimating, size)))
+        measured = measure_layers(net, balanced, by_group, class_shares(groups))
+        statistics = {AS_IS: {}, BALANCED: balanced}
+        statistics |= {f"only {name}": group.whole for name, group in by_group.items()}
+        tried = counterfactuals(net, groups, measuring, statistics, scores, size, report)
+    unused = [name for name in layers(net) if name not in balanced]
+    verdict = judge(groups, measured, tried[0], tried[1])
+    return Diagnosis(groups, measured, tried, verdict, remarks(groups, unused))
+
+
+def repair(
+    net: nn.Module,
+    batches_by_group: BatchesByGroup,
+    *,
+    scores: Scores = network_outputs,
+    size: int = BATCH_SIZE,
+    report: Report = silent,
+) -> tuple[Counterfactual, Counterfactual]:
+    """Recalibrate φ on one half of every batch; accuracies before and after, on the other half."""
+    _check_layers(net)
+    batches_by_group = with_text_names(batches_by_group)
+    groups = survey(batches_by_group)
+    estimating, measuring = halves(batches_by_group)
+    before = {
+        name: Moments(layer.running_mean.clone(), layer.running_var.clone(), 0)  # type: ignore[union-attr]
+        for name, layer in layers(net).items()
+    }
+    report("estimating moments", 0, None)
+    recalibrate(net, map(inputs_for(net), balanced_batches(groups, estimating, size)))
+    statistics = {AS_IS: before, BALANCED: {}}
+    first, second = counterfactuals(net, groups, measuring, statistics, scores, size, report)
+    return first, second
+
+
+@contextmanager
+def unchanged(net: nn.Module) -> Iterator[None]:
+    """Buffers and the global generators are afterwards what they were.
+
+    The contexts of `norm` restore flags and hooks. This is for what a user's forward pass may do
+    besides, such as counting its calls or rebinding a buffer.
+    """
+    buffers = [
+        (module, name, buffer, buffer.clone())
+        for module in net.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    devices = {t.device.index for t in chain(net.parameters(), net.buffers()) if t.is_cuda}
+    with torch.random.fork_rng(sorted(devices)):
+        try:
+            yield
+        finally:
+            for module, name, buffer, content in buffers:
+                module._buffers[name] = buffer
+                if not torch.equal(buffer, content):
+                    with torch.no_grad():
+                        buffer.copy_(content)
+
+
+def _check_layers(net: nn.Module) -> None:
+    if layers(net):
+        return
+    has_batchnorm = any(isinstance(module, _BatchNorm) for module in net.modules())
+    reason = (
+        "its BatchNorm layers keep no running statistics (track_running_stats=False)"
+        if has_batchnorm
+        else "it has no BatchNorm layer"
+    )
+    raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
+
+
+def _check_finite(net: nn.Module) -> None:
+    for name, layer in layers(net).items():
+        if not all(t.isfinite().all() for t in (layer.running_mean, layer.running_var)):  # type: ignore[union-attr]
+            raise UserError(
+                f"the running statistics of layer {name!r} are not finite: set them anew with "
+                "recalibrate, then diagnose again"
+            )
+
+
+def _check_held_out(groups: Sequence[Group], held_out: Sequence[Group]) -> None:
+    names, held_out_names = [g.name for g in groups], [g.name for g in held_out]
+    if names != held_out_names:
+        raise UserError(
+            f"held_out has the groups {held_out_names}: give the same as the rest, {names}"
+        )
+    for group, measured in zip(groups, held_out, strict=True):
+        unknown = sorted(set(measured.classes) - set(group.classes))
+        if unknown:
+            raise UserError(
+                f"held_out group {group.name!r} has class {unknown[0]}, which the group's own "
+                f"batches lack: they have {list(group.classes)[:10]}"
+            )

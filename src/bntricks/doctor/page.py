@@ -14,26 +14,28 @@ from bntricks.report.markup import table_html
 from bntricks.report.page import Section, figure_html, page_html
 
 
-def write_page(found: Diagnosis, path: Path, title: str, command: str | None) -> Path:
-    drawn = {figure.name: figure_html(figure) for figure in figures(found)}
+def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None) -> Path:
+    drawn = {figure.name: figure_html(figure) for figure in figures(diagnosis)}
     sections = [
-        Section("verdict", "Verdict", _verdict(found)),
+        Section("verdict", "Verdict", _verdict(diagnosis)),
         Section(
             "accuracy-section",
             "Accuracy",
-            drawn["accuracy"] + table_html(accuracy_table(found), "accuracy-table"),
+            drawn["accuracy"] + table_html(accuracy_table(diagnosis), "accuracy-table"),
         ),
         Section(
             "layers",
             "Layers",
             drawn["distance"]
             + drawn.get("lean", "")
-            + table_html(layer_table(found), "layer-table"),
+            + table_html(layer_table(diagnosis), "layer-table"),
         ),
         *([Section("bias", "Answers", drawn["answers"])] if "answers" in drawn else []),
-        Section("groups", "Groups", table_html(group_table(found), "group-table")),
+        Section("groups", "Groups", table_html(group_table(diagnosis), "group-table")),
     ]
-    summary = f"{len(found.layers)} BatchNorm layers, {len(found.groups)} groups of classes."
+    summary = (
+        f"{len(diagnosis.layers)} BatchNorm layers, {len(diagnosis.groups)} groups of classes."
+    )
     try:
         path.write_text(page_html(title, summary, sections, command), encoding="utf-8")
     except OSError as error:
@@ -41,10 +43,10 @@ def write_page(found: Diagnosis, path: Path, title: str, command: str | None) ->
     return path
 
 
-def _verdict(found: Diagnosis) -> str:
-    verdict = found.verdict
+def _verdict(diagnosis: Diagnosis) -> str:
+    verdict = diagnosis.verdict
     points = "".join(f"<li>{escape(point)}</li>" for point in verdict.evidence)
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in diagnosis.notes)
     return (
         f"<p><strong>{escape(verdict.headline)}</strong></p><ul>{points}</ul>"
         f"<p>{escape(verdict.advice)}</p>{notes}"

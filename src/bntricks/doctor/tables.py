@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from bntricks.doctor.diagnosis import Counterfactual, Diagnosis, Difference
+from bntricks.doctor.accuracy import Counterfactual, Difference
+from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.report.tables import Cell, Table, number
 
 
-def accuracy_table(found: Diagnosis) -> Table:
+def accuracy_table(diagnosis: Diagnosis) -> Table:
     """A row for each set of statistics."""
-    names = [group.name for group in found.groups]
+    names = [group.name for group in diagnosis.groups]
     rows = tuple(
         (
-            Cell(f"φ {one.statistics}"),
-            *(number(value, 1) for value in (one.old, one.newest, one.all)),
-            *_gain(found, one),
-            *(number(one.accuracy[name], 1) for name in names),
+            Cell(f"φ {tried.statistics}"),
+            *(number(value, 1) for value in (tried.old, tried.newest, tried.all)),
+            *_gain(diagnosis, tried),
+            *(number(tried.accuracy[name], 1) for name in names),
         )
-        for one in found.counterfactuals
+        for tried in diagnosis.counterfactuals
     )
     columns = ("Statistics", "Old, %", "Newest, %", "All, %", "Old, points", "All, points", *names)
     note = (
@@ -26,9 +27,9 @@ def accuracy_table(found: Diagnosis) -> Table:
     return Table("Accuracy of the same weights", columns, rows, (note,))
 
 
-def layer_table(found: Diagnosis) -> Table:
+def layer_table(diagnosis: Diagnosis) -> Table:
     """A row for each layer, in the order of the pass."""
-    newest = found.groups[-1].name
+    newest = diagnosis.groups[-1].name
     rows = tuple(
         (
             number(depth, 0),
@@ -43,7 +44,7 @@ def layer_table(found: Diagnosis) -> Table:
             number(layer.separation),
             number(layer.unexplained),
         )
-        for depth, layer in enumerate(found.layers, start=1)
+        for depth, layer in enumerate(diagnosis.layers, start=1)
     )
     columns = (
         *("Depth", "Layer", "Kind", "Channels", "Distance", "Mean shift", "Log variance ratio"),
@@ -52,7 +53,7 @@ def layer_table(found: Diagnosis) -> Table:
     return Table("Layers", columns, rows)
 
 
-def group_table(found: Diagnosis) -> Table:
+def group_table(diagnosis: Diagnosis) -> Table:
     """What the diagnosis was made on."""
     rows = tuple(
         (
@@ -61,18 +62,17 @@ def group_table(found: Diagnosis) -> Table:
             number(len(group.classes), 0),
             Cell(", ".join(map(str, group.classes))),
         )
-        for group in found.groups
+        for group in diagnosis.groups
     )
     note = "In the order they were learned; the last is the newest, all others are old."
     return Table("Groups", ("Group", "Samples", "Classes", "Labels"), rows, (note,))
 
 
-def _gain(found: Diagnosis, one: Counterfactual) -> tuple[Cell, Cell]:
-    if one is found.as_is:
+def _gain(diagnosis: Diagnosis, tried: Counterfactual) -> tuple[Cell, Cell]:
+    if tried is diagnosis.as_is:
         return Cell(), Cell()
-    return _points(one.old_difference), _points(one.all_difference)
+    return _points(tried.old_difference), _points(tried.all_difference)
 
 
-def _points(found: Difference) -> Cell:
-    text = f"{round(found.points, 1) + 0.0:+.1f} ({found.low:.1f} to {found.high:.1f})"
-    return Cell(text, found.points)
+def _points(difference: Difference) -> Cell:
+    return Cell(f"{difference.signed} ({difference.interval})", difference.points)

@@ -1,18 +1,23 @@
 """The finding in words, with the numbers it rests on. Every threshold is here.
 
-A cost is claimed only if its 95% interval excludes 0; a lean only by layers where it can be told.
+A cost is claimed only if its 95% interval excludes 0; a lean only from layers where it can be told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
-from bntricks.doctor.diagnosis import Counterfactual, Difference, Layer, Verdict, Where
-from bntricks.doctor.groups import Group, class_shares
+from bntricks.doctor.accuracy import Counterfactual, Difference
+from bntricks.doctor.groups import Group, abbreviated, class_shares
+from bntricks.doctor.layers import Layer
+
+Cost = Literal["old", "all", "none"]
 
 FAR = 0.3
-"""A layer is far from the population from this distance on: as far as a third of a standard
+"""A layer further than this from the population counts as far: about a third of a standard
 deviation."""
 LEANS = 0.1
 """φ leans when its share of a group is this much above or below the balanced one."""
@@ -20,6 +25,17 @@ UNSURE = 4.0
 """An interval wider than this many points leaves open whether a repair would be worth it."""
 VARIED = 0.5
 """Batches with less than this share of the classes that would fit make moments doubtful."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The finding in a sentence, what it rests on, and what to do."""
+
+    cost: Cost
+    """Where φ measurably costs accuracy."""
+    headline: str
+    evidence: tuple[str, ...]
+    advice: str
 
 
 def judge(
@@ -40,33 +56,33 @@ def judge(
 
 def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
     """What a reader should know before trusting the numbers."""
-    sorted_groups = [repr(group.name) for group in groups if group.variety < VARIED]
+    uniform = [repr(group.name) for group in groups if group.variety < VARIED]
     notes = []
-    if sorted_groups:
+    if uniform:
         notes.append(
-            f"The batches of {_some(sorted_groups)} hold few classes each, so moments of deeper "
+            f"The batches of {abbreviated(uniform, 5)} hold few classes each, so moments of deeper "
             "layers are doubtful: shuffle the samples within a group."
         )
     if unused:
-        notes.append(f"Not used by these samples, so not judged: {_some(unused)}.")
+        notes.append(f"Not used by these samples, so not judged: {abbreviated(unused, 5)}.")
     return tuple(notes)
 
 
-def _headline(balanced: Counterfactual) -> tuple[Where, str]:
+def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
     old, overall = balanced.old_difference, balanced.all_difference
     if old.sign > 0:
         return "old", (
             f"BatchNorm statistics alone cost this model {old.points:.1f} points on the old "
-            f"classes (95% interval {_interval(old)})."
+            f"classes (95% interval {old.interval})."
         )
     if overall.sign > 0:
         return "all", (
             f"BatchNorm statistics alone cost this model {overall.points:.1f} points over all "
-            f"classes (95% interval {_interval(overall)})."
+            f"classes (95% interval {overall.interval})."
         )
     return "none", (
         "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
-        f"{_signed(old)} on the old classes and {_signed(overall)} over all."
+        f"{_points(old)} on the old classes and {_points(overall)} over all."
     )
 
 
@@ -74,7 +90,7 @@ def _accuracies(groups: Sequence[Group], as_is: Counterfactual, balanced: Counte
     return (
         f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
         f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
-        f"{balanced.newest:.1f}%; over all classes {_signed(balanced.all_difference)}."
+        f"{balanced.newest:.1f}%; over all classes {_points(balanced.all_difference)}."
     )
 
 
@@ -90,13 +106,13 @@ def _distance(layers: Sequence[Layer]) -> str:
 
 def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     newest, even = groups[-1].name, class_shares(groups)[-1]
-    told = [layer.shares[newest] for layer in layers if layer.shares is not None]
-    if not told:
+    shares = [layer.shares[newest] for layer in layers if layer.shares is not None]
+    if not shares:
         return (
             "Whose moments φ follows cannot be told in any layer: the groups are too alike, or φ "
             "is like no mixture of them."
         )
-    share = median(told)
+    share = median(shares)
     if share - even > LEANS:
         direction = f"φ leans towards the newest group ({newest})"
     elif even - share > LEANS:
@@ -104,13 +120,13 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     else:
         direction = f"φ does not lean with respect to the newest group ({newest})"
     return (
-        f"{direction}: its share is {share:.2f} in the median of {len(told)} "
-        f"layer{'s' * (len(told) != 1)} where it can be told, where {even:.2f} is balanced."
+        f"{direction}: its share is {share:.2f} in the median of {len(shares)} "
+        f"layer{'s' * (len(shares) != 1)} where it can be told, where {even:.2f} is balanced."
     )
 
 
 def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
-    before, after = (old_called_newest(groups, found) for found in (as_is, balanced))
+    before, after = _old_taken_for_newest(groups, as_is), _old_taken_for_newest(groups, balanced)
     if before is None or after is None:
         return ""
     return (
@@ -119,24 +135,24 @@ def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfa
     )
 
 
-def old_called_newest(groups: Sequence[Group], found: Counterfactual) -> float | None:
+def _old_taken_for_newest(groups: Sequence[Group], tried: Counterfactual) -> float | None:
     """Per cent of old samples, every class counted the same, that are answered by a new class."""
-    if found.answers is None:
+    if tried.answers is None:
         return None
     shares = class_shares(groups)[:-1]
-    rates = (row[-2] / sum(row) for row in found.answers[:-1])
+    rates = (row[-2] / sum(row) for row in tried.answers[:-1])
     return 100 * sum(s * r for s, r in zip(shares, rates, strict=True)) / sum(shares)
 
 
 def _advice(balanced: Counterfactual) -> str:
     overall, old = balanced.all_difference, balanced.old_difference
     if overall.sign > 0:
-        return f"Recalibrate φ on balanced data: {_signed(overall)} over all classes."
+        return f"Recalibrate φ on balanced data: {_points(overall)} over all classes."
     if overall.sign < 0:
-        return f"Leave φ as it is: balanced statistics would change {_signed(overall)} over all."
+        return f"Leave φ as it is: balanced statistics would change {_points(overall)} over all."
     if old.sign > 0:
         return (
-            f"Recalibrating φ moves accuracy from the newest to the old classes: {_signed(old)} on "
+            f"Recalibrating φ moves accuracy from the newest to the old classes: {_points(old)} on "
             "the old ones, no measurable change over all."
         )
     if overall.high - overall.low > UNSURE:
@@ -144,15 +160,5 @@ def _advice(balanced: Counterfactual) -> str:
     return "Recalibrating φ would not change accuracy measurably."
 
 
-def _signed(found: Difference) -> str:
-    points = round(found.points, 1) + 0.0  # never -0.0
-    return f"{points:+.1f} points ({_interval(found)})"
-
-
-def _interval(found: Difference) -> str:
-    return f"{found.low:.1f} to {found.high:.1f}"
-
-
-def _some(names: Sequence[str], at_most: int = 5) -> str:
-    rest = len(names) - at_most
-    return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")
+def _points(difference: Difference) -> str:
+    return f"{difference.signed} points ({difference.interval})"

@@ -14,18 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from bntricks.errors import UserError
+from bntricks.errors import PlannedError, UserError
 from bntricks.estimator.labels import NONE, Labels
-from bntricks.estimator.lessons import study
+from bntricks.estimator.lessons import learn_samples
 from bntricks.estimator.tensors import Array, labelled, samples
-from bntricks.model.create import check_samples, described, equip, protocol
-from bntricks.model.metadata import Look
-from bntricks.networks.mlp import perceptron
-from bntricks.networks.resnet import ResNet
-from bntricks.runs.resolve import check_device
-from bntricks.seeds import Generators, construction
-from bntricks.streams import Images, Task
-from bntricks.streams.tasks import first_task_moments
+from bntricks.model.create import build, describe, preprocessing, protocol
+from bntricks.model.metadata import Metadata
+from bntricks.model.samples import check_samples
+from bntricks.training.backend import check_device
 from bntricks.training.learner import Learner
 
 VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
@@ -60,6 +56,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     classes_: Array
     _learner: Learner
+    _metadata: Metadata
     _labels: Labels
 
     def __init__(
@@ -128,11 +125,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             x, given = labelled(self, X, y, reset=anew)
             labels = (NONE if anew else self._labels).joined(given, classes)
             outputs = len(labels.outputs)
-            learner = self._fresh(x, outputs) if anew else self._learner
-            check_samples(learner, x)
+            metadata = self._described(x) if anew else self._metadata
+            learner = self._fresh(metadata, outputs) if anew else self._learner
+            check_samples(metadata, x)
             columns = torch.from_numpy(labels.columns(given))
-            study(learner, x, columns, outputs=outputs, lr=lr, epochs=epochs)
-        self._learner, self._labels, self.classes_ = learner, labels, labels.classes
+            learn_samples(learner, x, columns, outputs=outputs, lr=lr, epochs=epochs)
+        self._learner, self._metadata, self._labels = learner, metadata, labels
+        self.classes_ = labels.classes
         return self
 
     def _scores(self, X: Any) -> Tensor:
@@ -140,25 +139,23 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self)
         with _value_errors():
             x = samples(self, X)
-            check_samples(self._learner, x)
+            check_samples(self._metadata, x)
         scores = self._learner.scores(x).double()
         seen = torch.zeros(scores.shape[1], dtype=torch.bool)
         seen[list(self._learner.state.lesson.seen)] = True
         return scores.masked_fill(~seen, -torch.inf)[:, torch.from_numpy(self._labels.order)]
 
-    def _fresh(self, x: Tensor, outputs: int) -> Learner:
-        """A learner for such samples that knows nothing yet."""
-        images, device = x.dim() == 4, _checked_device(self.device)
+    def _described(self, x: Tensor) -> Metadata:
+        """How such samples will be learned."""
+        check_device(str(self.device))
         random = check_random_state(self.random_state)
         given = isinstance(self.random_state, Integral)
-        width = IMAGE_WIDTH if images else VECTOR_WIDTH
-        if self.width is not None:
-            width = _whole("width", self.width)
-        network = {"channels": x.shape[1], "width": width}
-        network |= {"blocks": self.blocks, "stages": self.stages}
         if not isinstance(self.hyper, Mapping | None):
-            raise UserError(f"hyper is {self.hyper!r}: give a mapping, such as {{'alpha': 0.2}}")
-        about = described(
+            raise UserError(
+                "give a mapping, such as {'alpha': 0.2}", option="hyper", value=repr(self.hyper)
+            )
+        network = {"channels": x.shape[1], **self._network(x.dim() == 4)}
+        return describe(
             **protocol(
                 method=str(self.method),
                 memory=self.memory,
@@ -169,18 +166,22 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 hyper=self.hyper or {},
             ),
             seed=int(self.random_state if given else random.randint(2**31)),
-            network=network if images else None,
+            network=network if x.dim() == 4 else None,
             shape=tuple(x.shape[1:]),
-            view=_look(x, augment=self.augment) if x.dtype == torch.uint8 else None,
+            view=preprocessing(x, augment=self.augment) if x.dtype == torch.uint8 else None,
         )
-        generators = Generators.of(about.seed)
-        with construction(generators.init):
-            net = (
-                perceptron(x.shape[1], outputs, width=width)
-                if about.network is None
-                else ResNet(outputs, **about.network.model_dump())
-            )
-        return equip(net, about, generators, device)
+
+    def _network(self, images: bool) -> dict[str, int]:
+        width = IMAGE_WIDTH if images else VECTOR_WIDTH
+        if self.width is not None:
+            width = _whole("width", self.width)
+        return {"width": width, "blocks": self.blocks, "stages": self.stages}
+
+    def _fresh(self, metadata: Metadata, outputs: int) -> Learner:
+        """A learner that knows nothing yet."""
+        images = metadata.network is not None
+        name = "resnet" if images else "mlp"
+        return build(metadata, name, outputs, str(self.device), self._network(images))
 
     def __getstate__(self) -> dict[str, Any]:
         """A recipe is made of functions, which cannot be pickled; it is made again by its name."""
@@ -188,47 +189,33 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if "_learner" in state:
             learner: Learner = state["_learner"]
             rest = {**learner.state_dict(), "net": None}
-            state["_learner"] = (learner.about, learner.net, str(learner.device), rest)
+            state["_learner"] = (learner.net, str(learner.device), rest)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_learner" in state:
-            about, net, device, rest = state["_learner"]
-            self._learner = equip(net, about, Generators.of(about.seed), device)
+            net, device, rest = state["_learner"]
+            self._learner = build(self._metadata, net, len(self.classes_), device)
             self._learner.load_state_dict({**rest, "net": net.state_dict()})
-
-
-def _look(x: Tensor, *, augment: bool) -> Look:
-    images = Images(x, torch.empty(0))
-    mean, std = first_task_moments([Task((), images, images)])
-    return Look(mean=mean, std=std, pad=x.shape[-1] // 8 if augment else 0, flip=augment)
 
 
 def _whole(name: str, value: Any) -> int:
     if not isinstance(value, Integral) or int(value) < 1:
-        raise UserError(f"{name} is {value!r}: it must be a whole number from 1 on")
+        raise UserError("it must be a whole number from 1 on", option=name, value=repr(value))
     return int(value)
 
 
 def _rate(value: Any) -> float:
     if not isinstance(value, Real) or not 0 < float(value) < inf:
-        raise UserError(f"lr is {value!r}: it must be a number above 0, such as 0.03")
+        raise UserError("it must be a number above 0, such as 0.03", option="lr", value=repr(value))
     return float(value)
-
-
-def _checked_device(name: Any) -> str:
-    try:
-        check_device(str(name))
-    except (KeyError, RuntimeError):
-        raise UserError(f"device is {name!r}: give cpu, cuda, cuda:N or mps") from None
-    return str(name)
 
 
 @contextmanager
 def _value_errors() -> Iterator[None]:
-    """Mistakes in scikit-learn's way, about parameters and not about the command line's flags."""
+    """Mistakes as scikit-learn's tools expect them, about parameters."""
     try:
         yield
-    except UserError as error:
-        raise WrongValue(str(error).replace("--", "").replace("\n", "; ")) from None
+    except PlannedError as error:
+        raise WrongValue(str(error).replace("\n", "; ")) from None

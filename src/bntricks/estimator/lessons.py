@@ -1,8 +1,8 @@
 """Learning from samples that come without saying where a task begins: their classes decide.
 
 Samples of the current task's classes go on with it. All others begin a task, whose classes are
-those that came, new ones and known ones alike; what is known and did not come is old, and left to
-the memory.
+those of the samples, new and known ones alike; a known class that has no samples this time is old,
+and left to the memory.
 """
 
 from __future__ import annotations
@@ -13,38 +13,44 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from bntricks.batch import batch_count, shuffled
+from bntricks.batch import batch_count
 from bntricks.errors import UserError
 from bntricks.memory import Memory
-from bntricks.networks.head import grow
 from bntricks.recipes.language import Lesson
-from bntricks.training.learner import Learner, descent
+from bntricks.training.learner import Learner
+from bntricks.training.loop import learn_epochs
+from bntricks.training.progress import Progress
 
 
-def study(learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int) -> None:
+def learn_samples(
+    learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int
+) -> None:
     """Learn these raw samples, labelled by outputs, of which there are so many from now on. What
     cannot be learned is refused before anything changes."""
     state = learner.state
     before, classes = follow(state.lesson, set(y.tolist()))
     check_room(learner, before, classes)
-    grow(learner.net, outputs, learner.generators.init)
-    state.optimiser = descent(learner.net, learner.method, lr)
+    learner.grow(outputs, lr=lr)
     state.lesson, state.epochs = before, epochs
     learner.begin(classes, x, y)
     state.lesson = replace(state.lesson, size=before.size + len(y))
-    _train(learner, *learner.mixed(x, y), epochs)
+    inputs, labels = learner.mix_in_memory(x, y)
+    progress = Progress(
+        lambda event: None, total=epochs * batch_count(len(labels), learner.state.batch)
+    )
+    learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
     policy = learner.method.memory
     if learner.memory is not None and policy is not None and policy.fills == "task end":
-        x, y = _given_back(learner.memory, classes, x, y)
+        x, y = _taken_back(learner.memory, classes, x, y)
     learner.end(x, y)
 
 
-def follow(lesson: Lesson, came: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:
-    """The lesson to begin after, and the classes to begin, when samples of these classes come."""
-    if set(came) <= set(lesson.new):
+def follow(lesson: Lesson, given: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:
+    """The lesson to begin after, and the classes to begin, for samples of the given classes."""
+    if set(given) <= set(lesson.new):
         return Lesson(lesson.t - 1, (), lesson.old, lesson.size), lesson.new
-    left = tuple(label for label in lesson.seen if label not in came)
-    return Lesson(lesson.t, (), left), tuple(sorted(came))
+    old = tuple(label for label in lesson.seen if label not in given)
+    return Lesson(lesson.t, (), old), tuple(sorted(given))
 
 
 def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> None:
@@ -63,26 +69,11 @@ def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> No
         raise UserError(f"the memory is shared out among {tasks} tasks, and this is one more")
 
 
-def _train(learner: Learner, x: Tensor, y: Tensor, epochs: int) -> None:
-    size, order = learner.state.batch, learner.generators.order
-    left = epochs * batch_count(len(y), size)  # steps until φ is read
-    total = torch.zeros((), device=learner.device)
-    for _ in range(epochs):
-        for ids in shuffled(len(y), size, order):
-            total += learner.observe(x[ids], y[ids], ids=ids, horizon=left)
-            left -= 1
-    if not total.isfinite():
-        lr = learner.state.optimiser.lr
-        raise UserError(
-            f"the loss was not finite at a learning rate of {lr:g}: lower it, and begin again"
-        )
-
-
-def _given_back(
+def _taken_back(
     memory: Memory, classes: Collection[int], x: Tensor, y: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What is stored of these classes goes back to their samples, to be chosen from anew: a policy
-    that fills at a task's end takes a class or a task to come once."""
+    """What is stored of these classes goes back to their samples, to be chosen from again: a policy
+    that fills at a task's end expects each class and each task once."""
     if memory.x is None:
         return x, y
     own = torch.isin(memory.y[: memory.filled], torch.tensor(list(classes)))

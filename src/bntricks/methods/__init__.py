@@ -7,24 +7,22 @@ its hyper-parameters, with the paper's defaults, and their annotations are their
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, validate_call
 
-from bntricks.errors import UserError
+from bntricks.errors import InvalidOptions, UserError
 from bntricks.recipes.language import Method
 from bntricks.recipes.rewrite import bn_tricks
+from bntricks.registry import Registry
 
-__all__ = ["Entry", "NotNegative", "entries", "make", "method"]
+__all__ = ["Entry", "NotNegative", "entries", "find", "make", "method"]
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 ByStream = Mapping[str, Mapping[str, float]]
@@ -47,7 +45,9 @@ class Entry:
         return {n: own.get(n, p.default) for n, p in parameters.items()}
 
 
-_ENTRIES: dict[str, Entry] = {}
+_METHODS: Registry[Entry] = Registry("method", home=__name__)
+entries = _METHODS.entries
+find = _METHODS.find
 
 
 def method(
@@ -58,7 +58,7 @@ def method(
     def register(factory: Callable[..., Method]) -> Callable[..., Method]:
         checked = validate_call(factory)
         summary = (inspect.getdoc(factory) or "").split("\n")[0]
-        _ENTRIES[name] = Entry(name, title, summary, checked, by_stream)
+        _METHODS.add(name, Entry(name, title, summary, checked, by_stream))
         if bnt:
 
             @wraps(checked)
@@ -67,56 +67,34 @@ def method(
 
             note = f"{title} with BN Tricks."
             entry = Entry(f"{name}-bnt", f"{title}-BNT", note, tricked, by_stream)
-            _ENTRIES[entry.name] = entry
+            _METHODS.add(entry.name, entry)
         return factory
 
     return register
 
 
-@cache
-def _load() -> None:
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-
-
-def entries() -> dict[str, Entry]:
-    """All methods, in the order of their files."""
-    _load()
-    return _ENTRIES
-
-
-def find(name: str) -> Entry:
-    """The method of this name."""
-    if name not in entries():
-        close = difflib.get_close_matches(name, entries(), n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UserError(f"unknown method {name!r}: {hint}there are {', '.join(entries())}")
-    return entries()[name]
-
-
 def make(name: str, **hyper: Any) -> Method:
     """The recipe of this name with these hyper-parameters."""
-    found = find(name)
-    known = found.hyper()
-    unknown = [key for key in hyper if key not in known]
-    if unknown:
-        there = ", ".join(f"--{key} (default {value:g})" for key, value in known.items())
-        asked = ", ".join(f"--{key}" for key in unknown)
-        raise UserError(f"{name} has no hyper-parameter {asked}: it has {there or 'none'}")
+    entry = find(name)
+    known = entry.hyper()
+    for key in hyper:
+        if key not in known:
+            listed = ", ".join(f"{own} (default {value:g})" for own, value in known.items())
+            raise UserError(
+                f"{name} has no such hyper-parameter: it has {listed or 'none'}", option=key
+            )
     try:
-        return found.factory(**hyper)
+        return entry.factory(**hyper)
     except ValidationError as error:
-        first = error.errors()[0]
-        reason = first["msg"][0].lower() + first["msg"][1:]
-        raise UserError(f"--{first['loc'][0]} {first['input']}: {reason}") from None
+        raise InvalidOptions.of(error) from None
 
 
 def same_recipe(name: str, hyper: Mapping[str, float]) -> list[str]:
-    """Other methods that are this one under another name."""
-    recipe, found = make(name, **hyper), []
+    """Other names of this very recipe."""
+    recipe, names = make(name, **hyper), []
     for entry in entries().values():
         if entry.name != name and entry.hyper().keys() == hyper.keys():
             with suppress(ValidationError):  # it allows less
                 if entry.factory(**hyper) == recipe:
-                    found.append(entry.name)
-    return found
+                    names.append(entry.name)
+    return names

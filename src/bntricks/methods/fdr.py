@@ -2,8 +2,7 @@
 
 from bntricks.methods import method
 from bntricks.recipes.language import BM, Bt, Method
-from bntricks.recipes.losses import ce
-from bntricks.recipes.losses import fdr as distance
+from bntricks.recipes.losses import ce, fdr as distance
 from bntricks.recipes.policies import Outputs
 
 

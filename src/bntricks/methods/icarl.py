@@ -1,6 +1,7 @@
 """iCaRL (Rebuffi et al. 2017), with BN Tricks (Algorithm 2), and taken apart (Sec. 6.2)."""
 
 from bntricks.methods import NotNegative, method
+from bntricks.recipes.classifiers import NearestMean
 from bntricks.recipes.language import Bb, Bmix, Bp, Bt, Method, Source, Update, balanced, lam
 from bntricks.recipes.losses import icarl as loss
 from bntricks.recipes.policies import Herding
@@ -13,7 +14,7 @@ def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:
         ema=ema,
         updates=updates,
         memory=Herding(),
-        classify="nearest class mean",
+        classify=NearestMean(),
         teacher="previous",
         decay=delta,
     )

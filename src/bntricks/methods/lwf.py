@@ -8,14 +8,13 @@ import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
 from bntricks.methods import NotNegative, method
-from bntricks.networks.resnet import classifier
+from bntricks.networks.head import last_linear
 from bntricks.norm import mode
 from bntricks.recipes.as_published import unaugmented
 from bntricks.recipes.language import Bt, Method
-from bntricks.recipes.losses import ce_seen
-from bntricks.recipes.losses import lwf as distillation
-from bntricks.training.optimisers import Descent
-from bntricks.training.step import State
+from bntricks.recipes.losses import ce_seen, lwf as distillation
+from bntricks.training.optimisers import GradientDescent
+from bntricks.training.state import State
 
 CIFAR_10 = {"seq-cifar10": {"alpha": 3.0}}
 
@@ -45,20 +44,20 @@ def warm_up_and_record(state: State, samples: Batch) -> None:
 
 def _warm_up(state: State, samples: Batch) -> None:
     """The backbone stays, in evaluation mode: only its features of each batch are needed."""
-    linear = classifier(state.net)
+    linear = last_linear(state.net)
     new = torch.tensor(state.lesson.new)
     column = torch.zeros(linear.out_features, dtype=torch.int64)
     column[new] = torch.arange(len(new))
-    optimiser = Descent(linear.parameters(), state.optimiser.lr)
+    optimiser = GradientDescent(linear.parameters(), state.optimiser.lr)
     generator = state.replay_augmentation  # nothing is replayed, so it is free
     for epoch in range(state.epochs):
         state.report("warming up the classifier", epoch, state.epochs)
         for rows in shuffled(len(samples), state.batch, generator):
             x = state.view(samples.x[rows.to(samples.x.device)], generator)
-            wanted = column[samples.y[rows]].to(x.device)
+            target = column[samples.y[rows]].to(x.device)
             with torch.no_grad():
                 seen = state.embed(x)
             optimiser.zero_grad()
-            F.cross_entropy(linear(seen)[:, new.to(x.device)], wanted).backward()  # type: ignore[no-untyped-call]
+            F.cross_entropy(linear(seen)[:, new.to(x.device)], target).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     state.report("warming up the classifier", state.epochs, state.epochs)

@@ -6,21 +6,22 @@ from __future__ import annotations
 
 import torch
 
+from bntricks.batch import Batch
 from bntricks.methods import method
 from bntricks.norm import recalibrate
 from bntricks.recipes.language import BM, Bt, Method
 from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Reservoir, stored
-from bntricks.training.step import State
+from bntricks.training.state import State
 
 
 @method("er-recalibrate", title="ER + recalibration")
 def er_recalibrate() -> Method:
     """Control: ER, and after each task φ is estimated anew on the memory."""
-    return Method(updates=[ce(Bt | BM)], memory=Reservoir(), finish=recalibrate_on_memory)
+    return Method(updates=[ce(Bt | BM)], memory=Reservoir(), stages=[recalibrate_on_memory])
 
 
-def recalibrate_on_memory(state: State) -> None:
+def recalibrate_on_memory(state: State, samples: Batch | None) -> None:
     memory = stored(state)
     if memory.x is not None and memory.filled > 1:
         mixed = torch.randperm(memory.filled, generator=memory.sampling)

@@ -1,5 +1,4 @@
-"""How a learner with class names is made: fresh, for the first classes there are, or around a
-network that exists already."""
+"""How a model is made: fresh, for the first classes there are, or around a network that exists."""
 
 from __future__ import annotations
 
@@ -13,51 +12,52 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from bntricks.errors import UserError
+from bntricks.errors import InvalidOptions, UserError
 from bntricks.methods import find, make
-from bntricks.model.metadata import About, Look
-from bntricks.model.samples import Material, samples
-from bntricks.networks.resnet import ResNet
-from bntricks.recipes.policies import PerTask
-from bntricks.runs.config import explain
-from bntricks.seeds import Generators, construction
-from bntricks.streams import Task, View
+from bntricks.methods.build import build_learner
+from bntricks.model.metadata import Metadata, Preprocessing
+from bntricks.model.model import Model
+from bntricks.model.samples import ClassSamples, gather
+from bntricks.streams import Images, Task, View
 from bntricks.streams.tasks import first_task_moments
-from bntricks.training.learner import Learner, plain
+from bntricks.training.learner import Learner, identity
 
 IMAGE_SIZE = 32
 METHOD = "er-bnt"
+WIDTH, BLOCKS, STAGES = 16, 2, 4
 
 
-def fresh(
-    material: Material,
+def create(
+    images: Any,
     *,
-    width: int = 16,
-    blocks: int = 2,
-    stages: int = 4,
+    image_size: int = IMAGE_SIZE,
+    width: int = WIDTH,
+    blocks: int = BLOCKS,
+    stages: int = STAGES,
     augment: bool = True,
     seed: int = 0,
     device: str = "cpu",
-    **wishes: Any,
-) -> Learner:
-    """A learner for these classes that has learned nothing yet, with a ResNet and their images'
-    normalisation. `wishes` are those of `protocol`."""
-    if material.train.x.dtype != torch.uint8:
+    **choices: Any,
+) -> Model:
+    """A model for the classes of these images that has learned nothing yet, with a ResNet and the
+    images' own normalisation. `choices` are those of `protocol`."""
+    samples = images if isinstance(images, ClassSamples) else gather(images, size=image_size)
+    if samples.train.x.dtype != torch.uint8:
         raise UserError("a fresh model is made for uint8 images: adopt a network for other samples")
-    mean, std = first_task_moments([Task((), material.train, material.test)])
-    pad = material.shape[-1] // 8 if augment else 0
-    network = {"channels": material.shape[0], "width": width, "blocks": blocks, "stages": stages}
-    about = described(
-        **protocol(**wishes),
+    metadata = describe(
+        **protocol(**choices),
         seed=seed,
-        network=network,
-        shape=material.shape,
-        view=Look(mean=mean, std=std, pad=pad, flip=augment),
+        network={
+            "channels": samples.shape[0],
+            "width": width,
+            "blocks": blocks,
+            "stages": stages,
+        },
+        shape=samples.shape,
+        view=preprocessing(samples.train.x, augment=augment),
     )
-    generators = Generators.of(seed)
-    with construction(generators.init):
-        net = ResNet(len(material.names), **network)
-    return equip(net, about, generators, device)
+    learner = build(metadata, "resnet", len(samples.names), device)
+    return Model(learner, metadata)
 
 
 def protocol(
@@ -70,15 +70,21 @@ def protocol(
     tasks: int | None = None,
     hyper: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """How tasks are learned: the method by name, with its hyper-parameters. `tasks` says how many
-    there will be, for methods that share out their memory in advance (GEM, A-GEM)."""
-    made = make(method, **hyper)
-    if made.joint:
+    """How tasks are learned: the method by name, with its hyper-parameters. `memory` counts
+    samples; `tasks` says how many tasks there will be, for methods that share out their memory in
+    advance (GEM, A-GEM)."""
+    recipe = make(method, **hyper)
+    if recipe.joint:
         raise UserError(
-            f"{method} learns all tasks at once, when the last has come: choose another"
+            "it learns all tasks at once, after the last has come: choose another",
+            option="method",
+            value=method,
         )
-    if isinstance(made.memory, PerTask) and tasks is None:
-        raise UserError(f"{method} shares out its memory in advance: say how many tasks, --tasks N")
+    if recipe.memory is not None and recipe.memory.needs_task_count and tasks is None:
+        raise UserError(
+            f"{method} shares out its memory in advance: say how many tasks there will be",
+            option="tasks",
+        )
     return {
         "versions": {"bntricks": version("bntricks"), "torch": str(torch.__version__)},
         "method": method,
@@ -91,54 +97,49 @@ def protocol(
     }
 
 
-def described(**values: Any) -> About:
-    """What is known about a learner to be; a value out of its range is said in a line."""
+def describe(**values: Any) -> Metadata:
+    """What is known about a model to be; a value out of its range is said in a line."""
     try:
-        return About(**values)
+        return Metadata(**values)
     except ValidationError as error:
-        raise UserError(explain(error)) from None
+        raise InvalidOptions.of(error) from None
 
 
-def equip(net: nn.Module, about: About, generators: Generators, device: str) -> Learner:
-    """A network with everything that goes with it, as described."""
-    if about.network is not None:
-        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    learner = Learner(
-        net,
-        make(about.method, **about.hyper),
-        memory=about.memory,
-        lr=about.lr,
-        seed=generators,
-        view=plain if about.view is None else View(**about.view.model_dump()),
+def build(
+    metadata: Metadata,
+    net: str | nn.Module,
+    outputs: int,
+    device: str,
+    network: Mapping[str, Any] | None = None,
+) -> Learner:
+    """The learner described: around this network, or around a new one of this name, whose options
+    are `network`, or else those described."""
+    if network is None:
+        known = metadata.network
+        network = {} if known is None else known.model_dump(exclude={"channels"})
+    return build_learner(
+        metadata.method,
+        metadata.hyper,
+        net=net,
+        shape=metadata.shape,
+        outputs=outputs,
+        seed=metadata.seed,
+        network=network,
+        memory=metadata.memory,
+        lr=metadata.lr,
+        view=identity if metadata.view is None else View(**metadata.view.model_dump()),
         device=device,
-        batch=about.batch,
-        memory_batch=about.memory_batch,
-        tasks=about.tasks,
+        batch=metadata.batch,
+        memory_batch=metadata.memory_batch,
+        tasks=metadata.tasks,
     )
-    learner.about = about
-    return learner
 
 
-def checked_samples(learner: Learner, given: Any) -> Tensor:
-    """Arrays, tensors or paths of images as samples, which must be what the learner takes."""
-    assert learner.about is not None
-    x = samples(given, learner.about.shape[-1])
-    check_samples(learner, x)
-    return x
-
-
-def check_samples(learner: Learner, x: Tensor) -> None:
-    """Samples must be what the learner was made for."""
-    assert learner.about is not None
-    shape = learner.about.shape
-    if tuple(x.shape[1:]) != shape:
-        raise UserError(f"a sample is {list(x.shape[1:])}, the model takes {list(shape)}")
-    if (x.dtype == torch.uint8) != (learner.about.view is not None):
-        kind = "uint8 images" if learner.about.view else "floats, which are inputs as they are"
-        raise UserError(
-            f"samples are {str(x.dtype).removeprefix('torch.')}, the model takes {kind}: convert "
-            "them, or adopt the network with view=View(mean, std) to give it images"
-        )
+def preprocessing(x: Tensor, *, augment: bool) -> Preprocessing:
+    """Normalisation by the moments of these images, and crops and flips of a fitting size."""
+    images = Images(x, torch.empty(0))
+    mean, std = first_task_moments([Task((), images, images)])
+    return Preprocessing(mean=mean, std=std, pad=x.shape[-1] // 8 if augment else 0, flip=augment)
 
 
 def today() -> str:

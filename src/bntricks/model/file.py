@@ -1,5 +1,5 @@
-"""A learner as one safetensors file that anyone can read: weights and φ under `net.`, and beside
-them, unless left out, the memory, the generators and the test images. What it says about itself
+"""A model as one safetensors file that anyone can read: weights and φ under `net.`, and beside
+them, unless left out, the memory, the generators and the held-out images. What it says about itself
 is JSON in the file's metadata. Nothing in it is ever unpickled, and nothing is believed unchecked.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,191 +17,219 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from bntricks.errors import UserError
-from bntricks.files import write_atomically
+from bntricks.errors import UserError, first_mistake
+from bntricks.files import reading, shown, write_atomically
 from bntricks.methods import make
-from bntricks.model.create import equip
-from bntricks.model.metadata import FORMAT, About
-from bntricks.networks.head import class_means, grow
-from bntricks.networks.resnet import ResNet, classifier
+from bntricks.model.create import build
+from bntricks.model.metadata import FORMAT, Metadata
+from bntricks.model.model import Model
+from bntricks.networks.head import grow, last_linear
+from bntricks.networks.registry import channels_last
+from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Lesson
 from bntricks.seeds import Generators
 from bntricks.streams import Images
-from bntricks.streams.files.source import reading, shown
 from bntricks.training.learner import Learner
-from bntricks.training.snapshot import previous
+from bntricks.training.state import Cost
 
 KEY = "bntricks"
-"""Of the JSON in the metadata."""
+"""Of the JSON in the file's metadata."""
 
 Tensors = dict[str, Tensor]
 
 
-class WrongError(Exception):
+class UnusableError(Exception):
     """Why a file cannot be used, for a message that names it."""
 
 
-def save(learner: Learner, path: Path, *, memory: bool = True) -> None:
-    """Write a learner, whole or not at all."""
-    about = learner.about
-    if about is None:
-        raise UserError("this learner has no class names to save: make it with Learner.adopt")
-    whole = memory and about.with_memory
-    tensors = _under("net", learner.net.state_dict())
-    if whole:
-        tensors |= _under("generators", learner.generators.state_dict())
-        if learner.tests is not None:
-            tensors |= {"tests.x": learner.tests.x, "tests.y": learner.tests.y}
-        if learner.memory is not None:
-            tensors |= _under("memory", learner.memory.contents())
-            about = about.but(offered=learner.memory.offered)
-    elif learner.method.classify == "nearest class mean":
-        stored = bool(learner.memory)
-        found = class_means(learner.state) if stored else learner.class_means()
-        tensors |= {"means.classes": found[0], "means.values": found[1]}
-    said = json.dumps(about.but(with_memory=whole).model_dump(mode="json"))
+def save(model: Model, path: Path, *, memory: bool = True) -> None:
+    """Write a model, whole or not at all."""
+    learner, metadata = model.learner, model.metadata
+    complete = memory and metadata.with_memory
+    state = learner.state_dict()
+    tensors = _under("net", state["net"])
+    if complete:
+        tensors |= _under("generators", state["generators"])
+        if model.held_out is not None:
+            tensors |= {"tests.x": model.held_out.x, "tests.y": model.held_out.y}
+        if (stored := state["memory"]) is not None:
+            kept = {name: value for name, value in stored.items() if isinstance(value, Tensor)}
+            filled = stored["filled"]
+            tensors |= _under("memory", {name: value[:filled] for name, value in kept.items()})
+            metadata = metadata.updated(offered=stored["offered"])
+    else:
+        learner.fit()
+        tensors |= _under("means", _as_means(learner.state.fitted))
+    description = json.dumps(metadata.updated(with_memory=complete).model_dump(mode="json"))
     try:
         # Views of one storage would be refused, so each tensor is copied.
-        apart = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-        write_atomically(path, safe.save(apart, {KEY: said}))
+        copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+        write_atomically(path, safe.save(copies, {KEY: description}))
     except OSError as error:
         raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
 
 
 def load(
     path: Path, *, net: nn.Module | Callable[[], nn.Module] | None = None, device: str = "cpu"
-) -> Learner:
-    """The learner in a file. `net` is the network of an adopted one, or what builds it."""
+) -> Model:
+    """The model in a file. `net` is the network of an adopted one, or what builds it."""
     with reading(path):
         content = path.read_bytes()
     try:
-        about, tensors = _opened(content)
-        network = _network(about, net, _section(tensors, "net"))
-        return _restored(network, about, tensors, device)
-    except WrongError as error:
+        metadata, tensors = _opened(content)
+        network = _network(metadata, net, _section(tensors, "net"))
+        return _restored(network, metadata, tensors, device)
+    except UnusableError as error:
         raise UserError(f"cannot use the model {shown(path)}: {error}") from None
 
 
-def _opened(content: bytes) -> tuple[About, Tensors]:
+def _opened(content: bytes) -> tuple[Metadata, Tensors]:
     try:
         tensors = safe.load(content)
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError):
-        raise WrongError(
-            "it is no safetensors file, or not a whole one; make one with bnt learn"
+        raise UnusableError(
+            "it is not a safetensors file, or not a whole one; make one with bnt learn"
         ) from None
     length = int.from_bytes(content[:8], "little")
-    said = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(KEY)
-    if said is None:
-        raise WrongError("it holds tensors, but was not made by bntricks; adopt it in Python")
+    description = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(KEY)
+    if description is None:
+        raise UnusableError("it holds tensors, but was not made by bntricks; adopt it in Python")
     try:
-        found = json.loads(said)
-        made_by = found.get("format")
-        if made_by != FORMAT:
-            raise WrongError(f"its format is {made_by}, this version reads {FORMAT}; update it")
-        about = About.model_validate(found)
-        make(about.method, **about.hyper)
+        values = json.loads(description)
+        version = values.get("format")
+        if version != FORMAT:
+            raise UnusableError(
+                f"its format is {version}, this version reads {FORMAT}; update bntricks"
+            )
+        metadata = Metadata.model_validate(values)
+        make(metadata.method, **metadata.hyper)
     except (ValidationError, ValueError, AttributeError, RecursionError, UserError) as error:
-        raise WrongError(f"its description is not what bntricks writes ({_line(error)})") from None
-    if len(set(about.classes)) < len(about.classes) or not about.classes:
-        raise WrongError("its class names are missing, or some are there twice")
-    return about, tensors
+        raise UnusableError(
+            f"its description is not what bntricks writes ({_line(error)})"
+        ) from None
+    if len(set(metadata.classes)) < len(metadata.classes) or not metadata.classes:
+        raise UnusableError("its class names are missing, or some are there twice")
+    return metadata, tensors
 
 
 def _line(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return shown(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        return shown(first_mistake(error))
     return shown(str(error).splitlines()[0]) if str(error) else type(error).__name__
 
 
 def _network(
-    about: About, given: nn.Module | Callable[[], nn.Module] | None, found: Tensors
+    metadata: Metadata, given: nn.Module | Callable[[], nn.Module] | None, weights: Tensors
 ) -> nn.Module:
-    """The network with the weights of the file; strange shapes are refused before room is made."""
-    outputs = len(about.classes)
+    """The network with the weights of the file; wrong shapes are refused before room is made."""
+    outputs = len(metadata.classes)
     if given is not None:
         net = given if isinstance(given, nn.Module) else given()
         if not isinstance(net, nn.Module):
-            raise WrongError(f"net gave a {type(net).__name__}, which is no torch.nn.Module")
-        grow(net, max(outputs, classifier(net).out_features), torch.Generator())
-    elif about.network is not None:
+            raise UnusableError(f"net gave a {type(net).__name__}, which is not a torch.nn.Module")
+        grow(net, max(outputs, last_linear(net).out_features), torch.Generator())
+    elif metadata.network is not None:
         with torch.device("meta"):
-            net = ResNet(outputs, **about.network.model_dump())
+            net = ResNet(outputs, **metadata.network.model_dump())
     else:
-        raise WrongError(
-            "it holds an adopted network, whose code is not in the file; load it in Python with "
-            "Learner.load(path, net=the function that builds it), or give --net module:function"
+        raise UnusableError(
+            "it holds an adopted network, whose code is not in the file; say what builds it, as net"
         )
-    wanted = net.state_dict()
-    _check_weights(wanted, found)
-    if given is None:
-        net.load_state_dict(found, assign=True)
+    _check_weights(net.state_dict(), weights)
+    if given is not None:
+        net.load_state_dict(weights)
         return net
-    net.load_state_dict(found)
-    return net
+    net.load_state_dict(weights, assign=True)
+    return channels_last(net)
 
 
-def _check_weights(wanted: Mapping[str, Tensor], found: Tensors) -> None:
-    strange = sorted(set(wanted) ^ set(found))
-    if strange:
-        whose = "lacks" if strange[0] in wanted else "has a strange"
-        raise WrongError(f"it {whose} tensor {shown(strange[0])!r}; it is of another network")
+def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
+    unmatched = sorted(set(wanted) ^ set(weights))
+    if unmatched:
+        whose = "lacks" if unmatched[0] in wanted else "has an unknown"
+        raise UnusableError(f"it {whose} tensor {shown(unmatched[0])!r}; it is of another network")
     for name, want in wanted.items():
-        tensor = found[name]
+        tensor = weights[name]
         if (tensor.shape, tensor.dtype) != (want.shape, want.dtype):
-            raise WrongError(
+            raise UnusableError(
                 f"{shown(name)} is {list(tensor.shape)} of {tensor.dtype}, where its network and "
                 f"classes need {list(want.shape)} of {want.dtype}"
             )
         if tensor.is_floating_point() and not tensor.isfinite().all():
-            raise WrongError(f"{shown(name)} holds numbers that are not finite")
+            raise UnusableError(f"{shown(name)} holds numbers that are not finite")
 
 
-def _restored(net: nn.Module, about: About, tensors: Tensors, device: str) -> Learner:
-    generators = Generators.of(about.seed)
-    learner = equip(net, about, generators, device)
-    old, new = sum(map(len, about.groups[:-1])), len(about.classes)
-    lesson = Lesson(len(about.taught), tuple(range(old, new)), tuple(range(old)))
-    learner.state.lesson = lesson
+def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str) -> Model:
+    learner = build(metadata, net, len(metadata.classes), device)
+    held_out = None
     try:
-        if about.with_memory:
-            generators.load_state_dict(_section(tensors, "generators"))
-            learner.tests = _images(about, _section(tensors, "tests"))
-            if learner.memory is not None:
-                kept = _section(tensors, "memory")
-                _images(about, kept)
-                learner.memory.refill(kept, offered=about.offered)
-        elif learner.method.classify == "nearest class mean":
-            means = _section(tensors, "means")
-            learner.means = _labels(means["classes"], new).to(device), means["values"].to(device)
+        if metadata.with_memory:
+            held_out = _images(metadata, _section(tensors, "tests"))
+        learner.load_state_dict(_state(learner, metadata, tensors))
+        learner.state.fitted = _fitted(_section(tensors, "means"), metadata, device)
     except (KeyError, ValueError, RuntimeError, TypeError, IndexError) as error:
-        raise WrongError(f"its memory is not what bntricks writes ({_line(error)})") from None
-    if learner.method.teacher == "previous":
-        learner.state.teacher = previous(learner.net)
+        raise UnusableError(f"its memory is not what bntricks writes ({_line(error)})") from None
     learner.net.eval()
-    return learner
+    return Model(learner, metadata, held_out)
 
 
-def _images(about: About, part: Tensors) -> Images | None:
+def _state(learner: Learner, metadata: Metadata, tensors: Tensors) -> dict[str, Any]:
+    """What `Learner.load_state_dict` takes, of a learner between two tasks."""
+    old, every = sum(map(len, metadata.groups[:-1])), len(metadata.classes)
+    lesson = Lesson(len(metadata.taught), tuple(range(old, every)), tuple(range(old)))
+    memory: dict[str, Any] = {"capacity": metadata.memory, "filled": 0, "offered": 0}
+    generators: Mapping[str, Tensor] = Generators.of(metadata.seed).state_dict()
+    if metadata.with_memory:
+        kept = _section(tensors, "memory")
+        _images(metadata, kept)
+        filled = len(kept.get("y", ()))
+        memory |= {**kept, "filled": filled, "offered": max(filled, metadata.offered)}
+        generators = _section(tensors, "generators")
+    weights = learner.net.state_dict()
+    return {
+        "net": weights,
+        "memory": memory,
+        "generators": generators,
+        "lesson": asdict(lesson),
+        "teacher": weights if learner.method.teacher == "previous" else None,
+        "recorded": None,
+        "cost": asdict(Cost()),
+        "since_skip": None,
+    }
+
+
+def _as_means(fitted: Tensors) -> Tensors:
+    """As the format calls them."""
+    return {{"means": "values"}.get(name, name): value for name, value in fitted.items()}
+
+
+def _fitted(means: Tensors, metadata: Metadata, device: str) -> Tensors:
+    if not means:
+        return {}
+    classes = _labels(means["classes"], len(metadata.classes))
+    return {"classes": classes.to(device), "means": means["values"].to(device)}
+
+
+def _images(metadata: Metadata, part: Tensors) -> Images | None:
     if not part:
         return None
-    x, y = part["x"], _labels(part["y"], len(about.classes))
-    kind = torch.float32 if about.view is None else torch.uint8
-    if tuple(x.shape[1:]) != about.shape or x.dtype != kind or len(x) != len(y):
-        raise ValueError(f"samples of {list(x.shape)} in place of {list(about.shape)}")
+    x, y = part["x"], _labels(part["y"], len(metadata.classes))
+    kind = torch.float32 if metadata.view is None else torch.uint8
+    if tuple(x.shape[1:]) != metadata.shape or x.dtype != kind or len(x) != len(y):
+        raise ValueError(f"samples of {list(x.shape)} in place of {list(metadata.shape)}")
     return Images(x, y)
 
 
 def _labels(y: Tensor, classes: int) -> Tensor:
     if y.dtype != torch.int64 or y.dim() != 1 or not ((y >= 0) & (y < classes)).all():
-        raise ValueError(f"labels that are none of {classes} classes")
+        raise ValueError(f"labels beyond its {classes} classes")
     return y
 
 
 def _under(section: str, tensors: Mapping[str, Any]) -> Tensors:
-    strange = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
-    if strange:
-        raise UserError(f"the network's state holds {strange[0]!r}, which is no tensor")
+    other = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
+    if other:
+        raise UserError(f"the network's state holds {other[0]!r}, which is not a tensor")
     return {f"{section}.{name}": value for name, value in tensors.items()}
 
 

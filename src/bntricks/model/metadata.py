@@ -1,7 +1,7 @@
-"""What a model file says about itself: how the network was made, what it was taught, and when.
+"""What a model file says about itself: how the network was made, what it has learned, and when.
 
-Plain values, checked and bounded when they are read: a file is a stranger's. There is nothing in
-it of the machine it was made on but the versions.
+Plain values, checked and bounded when they are read: a file may come from anybody. It says nothing
+of the machine it was made on but the versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Value(BaseModel):
 
 
 class Network(Value):
-    """The shape of a ResNet of `nets.py`."""
+    """The shape of a ResNet of `networks/resnet.py`."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 3
     width: Annotated[int, Field(ge=1, le=1024)]
@@ -33,7 +33,7 @@ class Network(Value):
     stages: Annotated[int, Field(ge=1, le=6)]
 
 
-class Look(Value):
+class Preprocessing(Value):
     """How images become inputs: `streams.View` as plain values."""
 
     mean: tuple[Finite, ...]
@@ -42,7 +42,7 @@ class Look(Value):
     flip: bool = False
 
 
-class Taught(Value):
+class LearnedTask(Value):
     """One task: its classes, and how many images they were learned from, when (UTC)."""
 
     classes: tuple[Name, ...]
@@ -52,7 +52,7 @@ class Taught(Value):
     date: str
 
 
-class About(Value):
+class Metadata(Value):
     """Everything but the tensors."""
 
     format: Literal[1] = FORMAT
@@ -70,13 +70,13 @@ class About(Value):
     """None if the network was adopted: its code is its owner's."""
     shape: tuple[Count, ...]
     """Of a raw sample; of an image: channels, height, width."""
-    view: Look | None
+    view: Preprocessing | None
     """None if samples are network inputs as they are."""
-    taught: tuple[Taught, ...] = ()
+    taught: tuple[LearnedTask, ...] = ()
     offered: Annotated[int, Field(ge=0)] = 0
     """Samples the memory has been offered."""
     with_memory: bool = True
-    """The memory and the test images are in the file, so it can be taught more."""
+    """The memory and the held-out images are in the file, so that it can learn more."""
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
@@ -86,6 +86,6 @@ class About(Value):
     def classes(self) -> tuple[str, ...]:
         return tuple(chain.from_iterable(self.groups))
 
-    def but(self, **changes: Any) -> About:
-        """The same with these fields changed."""
+    def updated(self, **changes: Any) -> Metadata:
+        """The same with some fields changed."""
         return self.model_copy(update=changes)

@@ -1,4 +1,4 @@
-"""What a learner is taught from: images by class name, some of them kept aside for testing.
+"""What a model learns from: samples by class name, some of them held out for testing.
 
 They may be given as a folder with a folder for each class, as a mapping from class names to
 samples, or as samples with a list of their class names. Samples are arrays or tensors: uint8
@@ -17,18 +17,19 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
+from bntricks.model.metadata import Metadata
 from bntricks.streams import Images
-from bntricks.streams.files.photos import read_classes, read_files
+from bntricks.streams.files.image_files import read_classes, read_files
 from bntricks.streams.files.progress import Report, silent
 from bntricks.streams.sources.arrays import pixels
 from bntricks.streams.sources.folder import held_out_positions
 
-MOST_TESTS = 100
-"""Images of a class that are kept for testing, at most: they go into the model file."""
+MOST_HELD_OUT = 100
+"""Images of a class that are held out, at most: they go into the model file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class ClassSamples:
     """New classes, with labels from 0 on in the order of their names."""
 
     names: tuple[str, ...]
@@ -50,27 +51,28 @@ def gather(
     held_out: float = 0.0,
     skip: bool = False,
     report: Report = silent,
-) -> Material:
+) -> ClassSamples:
     """Bring what is given into one form. Of each class, a share is held out, evenly spread."""
     if not 0 <= held_out < 1:
         raise UserError(
-            f"held_out is {held_out}: it is the share of each class kept for testing, from 0 to "
-            "below 1, such as 0.2"
+            "the share of each class kept for testing is from 0 to below 1, such as 0.2",
+            option="held_out",
+            value=held_out,
         )
     unreadable: tuple[str, ...] = ()
     if isinstance(given, str | Path):
         by_class, unreadable = read_classes(Path(given), size, skip=skip, report=report)
     elif isinstance(given, Mapping):
-        by_class = {name: samples(value, size) for name, value in given.items()}
+        by_class = {name: to_tensor(value, size) for name, value in given.items()}
     else:
         by_class = _by_name(given, size)
     _check(by_class, 2 if held_out else 1)
     parts = [_split(x, held_out) for x in by_class.values()]
     train, test = (_labelled([part[k] for part in parts]) for k in (0, 1))
-    return Material(tuple(by_class), train, test, unreadable)
+    return ClassSamples(tuple(by_class), train, test, unreadable)
 
 
-def samples(given: Any, size: int) -> Tensor:
+def to_tensor(given: Any, size: int) -> Tensor:
     """Arrays, tensors, or paths of image files, as one tensor with a row for each sample."""
     if isinstance(given, str | Path):
         given = [given]
@@ -80,7 +82,7 @@ def samples(given: Any, size: int) -> Tensor:
         x = given.detach().cpu() if isinstance(given, Tensor) else torch.as_tensor(np.array(given))
     except (TypeError, ValueError):
         raise UserError(
-            f"samples are given as {type(given).__name__}, which is no array: give an array or a "
+            f"samples are given as {type(given).__name__}, which is not an array: give an array, a "
             "tensor, or paths of image files"
         ) from None
     if x.dtype == torch.uint8 and x.dim() > 2:
@@ -98,10 +100,10 @@ def _by_name(given: Any, size: int) -> dict[str, Tensor]:
         values, labels = given
     except (TypeError, ValueError):
         raise UserError(
-            f"material is given as {type(given).__name__}: give a folder of class folders, a "
+            f"samples are given as {type(given).__name__}: give a folder of class folders, a "
             "mapping from class names to samples, or a pair of samples and class names"
         ) from None
-    x, names = samples(values, size), [str(name) for name in labels]
+    x, names = to_tensor(values, size), [str(name) for name in labels]
     if len(x) != len(names):
         raise UserError(f"there are {len(x)} samples and {len(names)} names: give one for each")
     return {
@@ -127,15 +129,27 @@ def _check(by_class: Mapping[str, Tensor], fewest: int) -> None:
 def check_name(name: object) -> None:
     """Any text will do that can be written down."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
-        raise UserError(f"{name!r} is no class name: give text that is not empty, in Unicode")
+        raise UserError(f"{name!r} is not a class name: give text that is not empty, in Unicode")
 
 
 def _split(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    aside = held_out_positions(len(x), min(share, MOST_TESTS / len(x))) if share else frozenset()
-    testing = torch.tensor([k in aside for k in range(len(x))])
+    held = held_out_positions(len(x), min(share, MOST_HELD_OUT / len(x))) if share else frozenset()
+    testing = torch.tensor([k in held for k in range(len(x))])
     return x[~testing], x[testing]
 
 
 def _labelled(parts: Sequence[Tensor]) -> Images:
     counts = torch.tensor([len(part) for part in parts])
     return Images(torch.cat(list(parts)), torch.arange(len(parts)).repeat_interleave(counts))
+
+
+def check_samples(metadata: Metadata, x: Tensor) -> None:
+    """Samples must be what the model was made for."""
+    if tuple(x.shape[1:]) != metadata.shape:
+        raise UserError(f"a sample is {list(x.shape[1:])}, the model takes {list(metadata.shape)}")
+    if (x.dtype == torch.uint8) != (metadata.view is not None):
+        kind = "uint8 images" if metadata.view else "floats, which are inputs as they are"
+        raise UserError(
+            f"samples are {str(x.dtype).removeprefix('torch.')}, the model takes {kind}: convert "
+            "them, or adopt the network with view=View(mean, std) to give it images"
+        )

@@ -6,14 +6,14 @@ of them then work in oneDNN's own layout, so that no layer rearranges what the o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from bntricks.networks.resnet import Block, ResNet
-from bntricks.norm import layers
 
 PAYS = 64
 """From so many images on. Folding takes as long as scoring two or three of them."""
@@ -57,7 +57,8 @@ class Folded(ResNet):
 class Joined:
     """A convolution and the BatchNorm after it, as one convolution."""
 
-    def __init__(self, conv: nn.Conv2d, bn: nn.BatchNorm2d, *, stride: int = 0) -> None:
+    def __init__(self, conv: nn.Conv2d, bn: nn.Module, *, stride: int = 0) -> None:
+        assert isinstance(bn, nn.BatchNorm2d)
         assert bn.running_mean is not None
         assert bn.running_var is not None
         weight, bias = fuse_conv_bn_weights(
@@ -77,5 +78,17 @@ def _can_fold(net: nn.Module) -> bool:
         and net.linear.weight.device.type == "cpu"
         and net.linear.weight.dtype == torch.float32
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-        and len(layers(net)) == sum(isinstance(each, _BatchNorm) for each in net.modules())
+        and all(map(_keeps_statistics, _norms(net)))
     )
+
+
+def _norms(net: ResNet) -> Iterator[nn.Module]:
+    """What normalises the network, whatever it is."""
+    yield net.bn
+    for block in net.body:
+        assert isinstance(block, Block)
+        yield from (block.bn1, block.bn2, *list(block.shortcut)[1:])
+
+
+def _keeps_statistics(layer: nn.Module) -> bool:
+    return type(layer) is nn.BatchNorm2d and layer.running_mean is not None

@@ -1,25 +1,51 @@
-"""What turns features into scores: the last linear layer, which grows with the classes (spec A20),
-and the nearest class mean that iCaRL puts in its place."""
+"""The head of any network: its last linear layer, what that layer sees, and how it grows with the
+classes (spec A20)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.networks.resnet import classifier
+from bntricks.networks.resnet import ResNet
 from bntricks.seeds import construction
 
-if TYPE_CHECKING:
-    from bntricks.training.step import State
+
+def last_linear(net: nn.Module) -> nn.Linear:
+    """The last linear layer of a network, whatever the network is."""
+    linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    if not linear:
+        raise ValueError("this network has no linear layer, so it has no classifier")
+    return linear[-1]
+
+
+def features(net: nn.Module, x: Tensor) -> Tensor:
+    """f(x): what the head of a network sees."""
+    if isinstance(net, ResNet):
+        return net.features(x)
+    with seen_by_head(net) as seen:
+        net(x)
+    return seen[-1]
+
+
+@contextmanager
+def seen_by_head(net: nn.Module) -> Iterator[list[Tensor]]:
+    """The features of every forward within."""
+    seen: list[Tensor] = []
+    handle = last_linear(net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    try:
+        yield seen
+    finally:
+        handle.remove()
 
 
 @torch.no_grad()
 def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
-    """Widen the classifier to this many outputs, in place. Old rows stay to the bit; new ones are
+    """Widen the head to this many outputs, in place. Old rows stay to the bit; new ones are
     PyTorch's default initialisation. Optimisers made before hold the old parameters."""
-    linear = classifier(net)
+    linear = last_linear(net)
     more = outputs - linear.out_features
     if more < 0:
         raise ValueError(f"a head of {linear.out_features} outputs cannot shrink to {outputs}")
@@ -31,26 +57,6 @@ def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
     if linear.bias is not None:
         linear.bias = _joined(linear.bias, new.bias)
     linear.out_features = outputs
-
-
-def class_means(state: State) -> tuple[Tensor, Tensor]:
-    """The classes that have exemplars, and the mean feature of each."""
-    memory = state.memory
-    if not memory or memory.x is None:
-        raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
-    features = state.features(memory.x[: memory.filled])
-    classes, member = torch.unique(memory.y[: memory.filled], return_inverse=True)
-    classes, member = classes.to(features.device), member.to(features.device)
-    sums = features.new_zeros(len(classes), features.shape[1])
-    sums.index_add_(0, member, features)
-    return classes, sums / member.bincount()[:, None]
-
-
-def nearness(features: Tensor, classes: Tensor, means: Tensor, outputs: int) -> Tensor:
-    """Minus the squared distance to each class mean, [B, outputs]; classes without one: -inf."""
-    distances = torch.cdist(features, means) ** 2
-    scores = distances.new_full((len(features), outputs), -torch.inf)
-    return scores.index_copy_(1, classes, -distances)
 
 
 def _joined(old: Tensor, new: Tensor) -> nn.Parameter:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from torch import nn
 
+from bntricks.networks.registry import NETWORKS
 
-def perceptron(inputs: int, outputs: int, *, width: int) -> nn.Sequential:
-    """BatchNorm comes first as well, so that features may be of any scale, and new ones may wake
-    up in a later task."""
+
+@NETWORKS.named("mlp")
+def mlp(shape: Sequence[int], outputs: int, *, width: int, **_: Any) -> nn.Module:
+    """BatchNorm comes first as well, so that features may be of any scale, and those that were
+    constant so far may vary in a later task."""
+    (inputs,) = shape
     return nn.Sequential(
         nn.BatchNorm1d(inputs),
         *_hidden(inputs, width),

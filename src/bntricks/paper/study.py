@@ -20,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
+from bntricks.errors import InvalidOptions
 from bntricks.paper.claims import Claim, Side, Statement
-from bntricks.runs.config import Config, explain, parse
+from bntricks.runs.config import Config, parse
 
 ScaleName = Literal["paper", "lite", "smoke"]
 ProbeName = Literal["statistics", "overlap"]
@@ -33,7 +34,7 @@ def _known(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         Config(**overrides)
     except ValidationError as error:
-        raise ValueError(explain(error)) from None
+        raise ValueError(str(InvalidOptions.of(error))) from None
     return overrides
 
 

@@ -1,7 +1,8 @@
-"""The published code's slips, for those who want to see what they explain (`--as-published`).
+"""Mistakes of the published code, for those who want to see what they explain (`as_published`).
 
 By default images are normalised everywhere and replayed as they were stored. The code base the
-paper built on (Mammoth at commit cb9a36d, 2021) did otherwise in three places that move numbers.
+paper built on (Mammoth at commit cb9a36d, 2021) departed from that in three places that move
+numbers.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from torch import Tensor
 if TYPE_CHECKING:
     from bntricks.recipes.language import Method
     from bntricks.streams import Stream
-    from bntricks.training.step import State
+    from bntricks.training.state import State
 
 
 def concerns(method: Method) -> bool:
-    """Whether this method behaved otherwise as published: iCaRL, GSS and LwF."""
+    """Whether this method was published with one of them: iCaRL, GSS and LwF."""
     return method.mixes or method.reads_ema or method.teacher == "recorded"
 
 

@@ -4,7 +4,7 @@
     er_bnt = Method(ema=Bb, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 `Bt`, `BM`, ... are symbols for the batches of one step, `|` is their union (one forward, joint
-batch statistics), and a loss applied to a symbol is a term. `step.py` carries a recipe out.
+batch statistics), and a loss applied to a symbol is a term. `training/step.py` carries it out.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
 
+from bntricks.recipes.classifiers import LINEAR, Classifier
+
 if TYPE_CHECKING:
+    from torch import nn
+
     from bntricks.batch import Batch
     from bntricks.recipes.policies import Policy
-    from bntricks.training.step import Draws, State
+    from bntricks.training.state import State
+    from bntricks.training.step import Draws
 
 
 class Source:
@@ -32,7 +37,7 @@ class Source:
 
     def symbols(self) -> Iterator[Symbol]:
         """The plain symbols it is made of."""
-        raise TypeError(f"{type(self).__name__} is no batch")
+        raise TypeError(f"{type(self).__name__} is not a batch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +120,25 @@ class Lesson:
         return self.old + self.new
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """One forward of a batch, as a loss sees it."""
+
+    logits: Tensor  # [B, C], float32
+    batch: Batch
+    lesson: Lesson
+    net: nn.Module
+    features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
+
+
 @dataclass(frozen=True, slots=True)
 class Loss:
     """A named loss; applied to a batch symbol it is an update of one term."""
 
     name: str
-    of: Callable[[Tensor, Batch, Lesson], Tensor] = field(repr=False)
+    of: Callable[[Pass], Tensor] = field(repr=False)
+    features: bool = False
+    """It reads `Pass.features`."""
 
     def __call__(self, source: Source) -> Update:
         return Update((Term(self, source),))
@@ -176,6 +194,10 @@ class Projection(Protocol):
     def __call__(self, draws: Draws) -> AbstractContextManager[None]: ...
 
 
+Stage = Callable[["State", "Batch | None"], None]
+"""A function of the state and the finished task's raw samples, if they were handed in."""
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """One row of the ablation table, plus what the baselines need."""
@@ -186,7 +208,8 @@ class Method:
     """Which batch moves φ; None: every forward does, the conventional way."""
     memory: Policy | None = None
     """What is kept, and when."""
-    classify: Literal["linear", "nearest class mean"] = "linear"
+    classify: Classifier = LINEAR
+    """How a label is read off."""
     project: Projection | None = None
     """How the gradient is corrected."""
     teacher: Literal["previous", "recorded"] | None = None
@@ -195,8 +218,8 @@ class Method:
     """δ in δ‖θ‖²."""
     prepare: Callable[[State, Batch], None] | None = None
     """What is done before a task is learned, with all its raw samples."""
-    finish: Callable[[State], None] | None = None
-    """What is done when a task has been learned, before anyone predicts."""
+    stages: Sequence[Stage] = ()
+    """What is done when a task has been learned, in this order, before anyone predicts."""
     reads_ema: bool = False
     """φ is read inside a task, so no tracking pass may be left out."""
     joint: bool = False
@@ -204,6 +227,7 @@ class Method:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "updates", tuple(self.updates))
+        object.__setattr__(self, "stages", tuple(self.stages))
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -240,7 +264,7 @@ class Method:
             "parameters": ", ".join(dict.fromkeys(map(str, self.sources))),
             "loss": "; then ".join(map(str, self.updates)),
             "memory": "none" if self.memory is None else str(self.memory),
-            "classify": self.classify,
+            "classify": str(self.classify),
             "forwards": len(self.sources),
             "tracking_forwards": int(self.tracks_apart),
             "teacher_forwards": len(symbols) if self.teacher == "previous" else 0,

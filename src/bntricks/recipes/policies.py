@@ -8,44 +8,57 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
-from bntricks.norm import frozen_ema
+from bntricks.norm import frozen_ema, mode
 from bntricks.recipes.as_published import unaugmented
 from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory
-    from bntricks.training.step import State
+    from bntricks.training.state import State
 
 
 Array = np.ndarray[Any, Any]
 
 
 class Policy(Protocol):
-    """What is kept, and when."""
+    """What is kept, and when. A policy of one's own inherits from this one, and answers about
+    itself whatever is not as here."""
 
-    @property
-    def fills(self) -> Literal["step", "task end"]: ...
-    @property
-    def one_each(self) -> Literal["class", "task"] | None:
-        """The memory must hold at least one sample of each of these."""
+    fills: ClassVar[Literal["step", "task end"]] = "step"
+    one_each: ClassVar[Literal["class", "task"] | None] = None
+    """The memory must hold at least one sample of each of these."""
+    needs_task_count: ClassVar[bool] = False
+    """It shares out the memory among all tasks in advance."""
+    looks_inside: ClassVar[bool] = False
+    """It reads gradients inside the layers, which compiled passes do not show."""
+    splits: ClassVar[bool] = False
+    """It decides by samples and generators alone, so that all ranks of a run decide alike."""
 
-    def update(self, state: State, samples: Batch) -> None: ...
+    def update(self, state: State, samples: Batch) -> None:
+        """Keep what is to be kept of these samples."""
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        """Fill the memory of a network that was trained elsewhere with samples of its classes, as
+        this policy would have: by default, the same number of each class."""
+        _keep_evenly(state, samples)
 
 
 @dataclass(frozen=True, slots=True)
-class Reservoir:
+class Reservoir(Policy):
     """Reservoir sampling over every sample of every epoch."""
 
+    splits = True
     keep: Literal["samples", "logits"] = "samples"
-    fills: Literal["step"] = "step"
-    one_each: None = None
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        _keep_evenly(state, samples, logits=self.keep == "logits")
 
     def update(self, state: State, samples: Batch) -> None:
         if self.keep == "samples":
@@ -59,12 +72,15 @@ class Reservoir:
 
 
 @dataclass(frozen=True, slots=True)
-class Herding:
+class Herding(Policy):
     """iCaRL's exemplars: per class, the samples whose mean follows the class mean best, in order,
     so that the first m of them are the best m. Equal shares for all classes seen, floored."""
 
-    fills: Literal["task end"] = "task end"
-    one_each: Literal["class"] = "class"
+    fills = "task end"
+    one_each = "class"
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        self.update(state, samples)
 
     def update(self, state: State, samples: Batch) -> None:
         memory, lesson = stored(state), state.lesson
@@ -84,11 +100,15 @@ class Herding:
 
 
 @dataclass(frozen=True, slots=True)
-class PerTask:
+class PerTask(Policy):
     """GEM and A-GEM: an equal share for each task of the stream, drawn when the task ends."""
 
-    fills: Literal["task end"] = "task end"
-    one_each: Literal["task"] = "task"
+    fills = "task end"
+    one_each = "task"
+    needs_task_count = True
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        self.update(state, samples)
 
     def update(self, state: State, samples: Batch) -> None:
         memory = stored(state)
@@ -103,13 +123,16 @@ class PerTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs:
+class Outputs(Policy):
     """FDR: samples with the outputs of the network that has just learned them; equal shares for
     all tasks seen. The pass that makes the outputs is in training mode, and moves φ unless the
     recipe names the batch that does."""
 
-    fills: Literal["task end"] = "task end"
-    one_each: Literal["task"] = "task"
+    fills = "task end"
+    one_each = "task"
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        _keep_evenly(state, samples, logits=True)
 
     def update(self, state: State, samples: Batch) -> None:
         memory, t = stored(state), state.lesson.t
@@ -118,22 +141,22 @@ class Outputs:
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
         # Whole batches go through the network, as in training; the last is stored in part.
         for part in shuffled(len(samples), state.batch, memory.insertion):
-            left = share - len(memory.of_task(t))
-            if left <= 0:
+            room = share - len(memory.of_task(t))
+            if room <= 0:
                 break
             chosen = rows(samples, part)
             view = state.view(chosen.x, state.replay_augmentation)
             conventional = state.method.ema is None
             with torch.no_grad(), nullcontext() if conventional else frozen_ema(state.net):
                 logits = state.forward(view)
-            memory.append(replace(chosen, logits=logits).head(left), task=t)
+            memory.append(replace(chosen, logits=logits).head(room), task=t)
 
     def __str__(self) -> str:
         return "random per task with logits, at task end"
 
 
 @dataclass(frozen=True, slots=True)
-class GradientGreedy:
+class GradientGreedy(Policy):
     """GSS: keep samples whose gradients point away from those already kept.
 
     A sample's score is 1 plus the largest cosine between its gradient and those of some stored
@@ -142,10 +165,14 @@ class GradientGreedy:
     of its samples may replace a stored one: likely if that one is much like the others.
     """
 
+    looks_inside = True
     references: int = 32
     gate: float = 1.0
-    fills: Literal["step"] = "step"
-    one_each: None = None
+
+    def adopt(self, state: State, samples: Batch) -> None:
+        _keep_evenly(state, samples)
+        memory = stored(state)
+        memory.scores[: memory.filled] = 1.0  # neither like nor unlike the others
 
     def update(self, state: State, samples: Batch) -> None:
         memory, t = stored(state), state.lesson.t
@@ -205,6 +232,28 @@ def herd(features: Tensor, count: int) -> Tensor:
         total = total + features[best]
         squares = squares.index_fill(0, best, torch.inf)
     return torch.stack(chosen).cpu()
+
+
+def _keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
+    memory = stored(state)
+    chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
+    if logits:
+        with mode(state.net, training=False), torch.no_grad():
+            parts = [state.net(state.view(part, None)) for part in torch.split(chosen.x, 256)]
+        chosen = replace(chosen, logits=torch.cat(parts).float())
+    memory.append(chosen, task=state.lesson.t)
+    memory.offered = memory.filled
+
+
+def evenly(y: Tensor, count: int, generator: Generator) -> Tensor:
+    """Random rows, the same number of each class as far as there are, in random order."""
+    order = torch.randperm(len(y), generator=generator)
+    rank = torch.empty(len(y), dtype=torch.int64)  # of a row within its class
+    for label in set(y.tolist()):
+        own = order[y[order] == label]
+        rank[own] = torch.arange(len(own))
+    first = order[rank[order].argsort(stable=True)][:count]
+    return first[torch.randperm(len(first), generator=generator)]
 
 
 def rows(batch: Batch, index: Tensor) -> Batch:

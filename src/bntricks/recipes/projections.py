@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,7 +20,10 @@ from torch import Tensor
 from bntricks.batch import Batch
 from bntricks.recipes.language import BM
 from bntricks.recipes.policies import stored
-from bntricks.training.step import Draws, State
+
+if TYPE_CHECKING:
+    from bntricks.training.state import State
+    from bntricks.training.step import Draws
 
 Array = np.ndarray[Any, Any]
 CHUNK = 1 << 16

@@ -1,13 +1,15 @@
 """From records to what a reader sees: statistics, verdicts on the paper's claims, tables, charts
-and the page."""
+and the page.
+
+    report = build(load_records(["runs"]))       # bntricks.report.build, .records
+    page = write(report, "report")               # bntricks.report.files
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from bntricks.errors import UserError
 
 if TYPE_CHECKING:
     from bntricks.paper import ScaleName, Study
@@ -24,13 +26,10 @@ def write_report(
     title: str | None = None,
     command: str | None = None,
 ) -> Path:
-    """Write tables, figures and the page into a folder; the page's path. With a study and its
-    scale there are verdicts too."""
-    from bntricks.report.writing import write
+    """Build a report and write it into a folder; the page's path. With a study and its scale there
+    are verdicts too."""
+    # Here, as charts are slow to import, and others need no more of this package than a table.
+    from bntricks.report.build import build
+    from bntricks.report.files import write
 
-    try:
-        return write(list(records), Path(folder), study, scale, title, command)
-    except OSError as error:
-        raise UserError(
-            f"cannot write the report to {folder}: {error.strerror}; choose another folder"
-        ) from None
+    return write(build(records, study, scale, title, command), folder)

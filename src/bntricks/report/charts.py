@@ -1,20 +1,20 @@
 """The figures, as Altair charts: one definition for the page and for the paper. Colours are those
-of Okabe and Ito, told apart again by dash and shape; a click in a legend picks methods out, and the
-parameter `hidden` takes methods away. How a chart is styled is left to where it is shown."""
+of Okabe and Ito, and dash and shape tell lines apart without them; a click in a legend picks
+methods out, and the parameter `hidden` takes methods away. Fonts, axes and background are left to
+whoever shows a chart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import altair as alt
 
-from bntricks.report.groups import Group, one_stream, stream_title
-from bntricks.report.results import cut_down_label
+from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.series import cost_rows, curve_rows, matrix_rows, task_rows, verdict_rows
-from bntricks.report.verdicts import Row
-from bntricks.runs.record import Record
+from bntricks.report.verdicts import Judgement
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2])
@@ -28,9 +28,11 @@ VERDICTS = {
 NUMBERS_UP_TO = 10
 """Tasks up to which a matrix has room for numbers in its cells."""
 ACCURACY = alt.Scale(domain=[0, 100])
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+"""The version that a figure's spec is written in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Figure:
     """A chart, the rows it draws, and what it shows in words."""
 
@@ -40,10 +42,17 @@ class Figure:
     chart: Any
     rows: list[dict[str, Any]]
 
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
+        spec: dict[str, Any] = self.chart.to_dict()
+        spec.pop("config", None)
+        # The description is what a screen reader says.
+        return {**spec, "description": f"{self.title}. {self.text}"}
 
-def curves(records: Iterable[Record]) -> Figure:
+
+def curves(groups: Sequence[Group]) -> Figure:
     """ACC over the tasks seen so far, after each task (Figure 3, left)."""
-    groups = one_stream(records)
     rows = list(curve_rows(groups))
     x = alt.X("task:O", title="after task", axis=alt.Axis(labelAngle=0))
     y = alt.Y("acc:Q", title="ACC, %", scale=ACCURACY)
@@ -66,9 +75,8 @@ def curves(records: Iterable[Record]) -> Figure:
     return _figure("curves", "ACC after each task", text, groups, band + line + point, rows)
 
 
-def per_task(records: Iterable[Record]) -> Figure:
+def per_task(groups: Sequence[Group]) -> Figure:
     """Accuracy on each task in the end."""
-    groups = one_stream(records)
     rows = list(task_rows(groups))
     x = alt.X("task:O", title="task", axis=alt.Axis(labelAngle=0))
     offset = alt.XOffset("label:N", sort=_labels(groups))
@@ -88,9 +96,8 @@ def per_task(records: Iterable[Record]) -> Figure:
     return _figure("per-task", "Final accuracy by task", text, groups, span + point, rows)
 
 
-def matrices(records: Iterable[Record]) -> Figure:
+def matrices(groups: Sequence[Group]) -> Figure:
     """R for each method, as a mean over seeds."""
-    groups = one_stream(records)
     rows = list(matrix_rows(groups))
     tasks = max(row["after"] for row in rows)
     side = max(130, 18 * tasks)
@@ -116,9 +123,8 @@ def matrices(records: Iterable[Record]) -> Figure:
     return _figure("matrices", "Accuracy matrices", text, groups, shown, rows)
 
 
-def cost(records: Iterable[Record]) -> Figure:
+def cost(groups: Sequence[Group]) -> Figure:
     """ACC against the passes of a step."""
-    groups = one_stream(records)
     rows = list(cost_rows(groups))
     x = alt.X(
         "forwards_per_step:Q",
@@ -143,19 +149,22 @@ def cost(records: Iterable[Record]) -> Figure:
     return _figure("cost", "Cost and accuracy", text, groups, span + point, rows)
 
 
-def verdict_chart(rows: Sequence[Row], records: Iterable[Record] = ()) -> Figure:
-    """The claims' differences with their intervals, and the paper's beside."""
-    found = list(verdict_rows(rows))
+def verdict_chart(judgements: Sequence[Judgement], remark: str = "") -> Figure | None:
+    """The claims' differences with their intervals, beside the paper's; None if no claim was run.
+    The remark, such as "(cut-down data)", stands beside the axis."""
+    rows = list(verdict_rows(judgements))
+    if not rows:
+        return None
     colours, shapes = (
         alt.Scale(domain=list(VERDICTS), range=list(values))
         for values in zip(*VERDICTS.values(), strict=True)
     )
     colour = alt.Color("shown:N", title=None, scale=colours)
     y = alt.Y("claim:N", title=None, sort=None, axis=alt.Axis(grid=True))
-    title = " ".join(filter(None, ("difference in points", cut_down_label(records))))
+    title = f"difference in points {remark}".rstrip()
     pick = alt.selection_point(fields=["shown"], bind="legend", name="pick", toggle="true")
     base = alt.Chart(
-        alt.InlineData(values=found), height=20 * len({row["claim"] for row in found}), width=520
+        alt.InlineData(values=rows), height=20 * len({row["claim"] for row in rows}), width=520
     )
     span = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", title=title, axis=alt.Axis(titleAnchor="end")),
@@ -182,7 +191,7 @@ def verdict_chart(rows: Sequence[Row], records: Iterable[Record] = ()) -> Figure
     )
     text = "Differences A minus B with 95% intervals over seeds, and the paper's own differences."
     chart = alt.layer(zero, span, point).add_params(pick)
-    return Figure("differences", "Claims, ours and the paper's", text, chart, found)
+    return Figure("differences", "Claims, ours and the paper's", text, chart, rows)
 
 
 def _figure(
@@ -193,13 +202,13 @@ def _figure(
     chart: Any,
     rows: list[dict[str, Any]],
 ) -> Figure:
+    """A figure of one stream."""
     stream = groups[0].stream
-    label = cut_down_label(record for one in groups for record in one.records)
-    whole = " ".join(filter(None, (f"{title}, {stream_title(stream)}", label)))
+    full_title = f"{title}, {stream_title(stream)} {cut_down_label(groups)}".rstrip()
     if name != "matrices":
         pick = alt.selection_point(fields=["label"], bind="legend", name="pick", toggle="true")
         chart = chart.properties(width=640, height=320).add_params(_HIDDEN, pick)
-    return Figure(f"{name}-{stream}", whole, text, chart, rows)
+    return Figure(f"{name}-{stream}", full_title, text, chart, rows)
 
 
 _HIDDEN = alt.param(name="hidden", value=[])
@@ -211,7 +220,7 @@ def _picked(rows: list[dict[str, Any]]) -> alt.Chart:
 
 
 def _labels(groups: Sequence[Group]) -> list[str]:
-    return [one.label for one in groups]
+    return [group.label for group in groups]
 
 
 def _scale(groups: Sequence[Group], values: Sequence[Any], every: int = 1) -> alt.Scale:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from bntricks.report.records import settings
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
@@ -13,7 +12,7 @@ from bntricks.runs.record import Record
 def command(record: Record) -> str:
     """A line for the shell."""
     default = Config().model_dump(mode="json")
-    knobs = settings(record)
+    knobs = record.config.model_dump(mode="json")
     words = ["bnt", "run"]
     for key in ("method", "stream", "seed"):
         words += _flag(key, knobs[key])
@@ -27,10 +26,10 @@ def command(record: Record) -> str:
 
 def caveat(record: Record) -> str:
     """What the command cannot say: a record does not keep where its images lay."""
-    data = record["data"]
-    if not data["cut_down"] and data["official_images"] is not None:
+    data = record.data
+    if not data.cut_down and data.official_images is not None:
         return ""
-    images = f"{data['images']['train']} training images with fingerprint {data['fingerprint']}"
+    images = f"{data.images['train']} training images with fingerprint {data.fingerprint}"
     return f"Give --data if the images lie in a folder of yours; these were {images}."
 
 
@@ -41,5 +40,5 @@ def _flag(key: str, value: Any) -> list[str]:
     if isinstance(value, list):
         return [word for item in value for word in _flag(key, item)]
     text = str(value)
-    # Else the value would be read as a flag.
+    # Apart from its flag, a value with a dash would be read as another flag.
     return [f"{name}={text}"] if text.startswith("-") else [name, text]

@@ -1,5 +1,5 @@
 """The study that trains nothing (Figure 2): recipes as pictures, on disk and as a page, with the
-columns of the ablation table behind them."""
+columns of the ablation table behind them. Recipes need torch, so they are imported on demand."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import vl_convert
 
-from bntricks.errors import UserError
-from bntricks.methods import find
 from bntricks.paper import Study
-from bntricks.recipes.language import Method
 from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
-from bntricks.report.figures import PIXELS_PER_INCH
+from bntricks.report.files import PIXELS_PER_INCH, writing_to
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, page_html
 from bntricks.report.tables import Cell, Table, number, to_csv
+
+if TYPE_CHECKING:
+    from bntricks.recipes.language import Method
 
 HEADS = {"ema": "EMA", "parameters": "model parameters"}
 DILEMMA = (
@@ -29,12 +30,14 @@ READING = (
     "Each grey frame is a forward of one training step, with its batch inside. "
     "An arrow up trains θ by the loss on it; an arrow down moves φ; a blocked line does neither."
 )
-LEGEND = 290
-"""Narrow enough for a telephone."""
+LEGEND_WIDTH = 290
+"""Narrow enough for a phone."""
 
 
 def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[Path, Table]:
     """Draw these methods, or else the study's; the page's path, and the table of recipes."""
+    from bntricks.methods import find
+
     chosen = list(dict.fromkeys(names or study.methods))
     entries = [find(name) for name in chosen]
     methods = [(entry.title, entry.factory()) for entry in entries]
@@ -48,23 +51,18 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     ]
     summary = f"{len(methods)} recipes, drawn from what the code carries out."
     page = folder / "report.html"
-    try:
+    with writing_to(folder):
         _save(folder / "figures", methods, table)
-        page.write_text(
-            page_html(title, summary, sections, command, charts=False), encoding="utf-8"
-        )
-    except OSError as error:
-        raise UserError(
-            f"cannot write the report to {folder}: {error.strerror}; choose another folder"
-        ) from None
+        html = page_html(title, summary, sections, command, charts=False)
+        page.write_text(html, encoding="utf-8")
     return page, table
 
 
 def recipe_table(title: str, names: Sequence[str], methods: Sequence[tuple[str, Method]]) -> Table:
     """The ablation table's columns, a row for each method."""
     rows = [
-        {"method": name, "title": titled, **method.columns()}
-        for name, (titled, method) in zip(names, methods, strict=True)
+        {"method": name, "title": method_title, **method.columns()}
+        for name, (method_title, method) in zip(names, methods, strict=True)
     ]
     columns = tuple(HEADS.get(key, key.replace("_", " ")) for key in rows[0])
     return Table(title, columns, tuple(tuple(map(_cell, row.values())) for row in rows))
@@ -83,7 +81,7 @@ def _cell(value: str | float) -> Cell:
 
 
 def _frameworks(methods: Sequence[tuple[str, Method]]) -> str:
-    key = legend([method for _, method in methods], LEGEND)
+    key = legend([method for _, method in methods], LEGEND_WIDTH)
     return _picture([*panels(methods), key], READING)
 
 

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but the seed: what a mean is taken over, and under which name.
+"""Runs that differ in nothing but the seed: what a mean is taken over, and what it is called.
 
 Two groups are comparable if they learned the same images under the same protocol. A label names
 the method and, where groups differ, the knobs that tell them apart, so no two groups share one.
@@ -6,17 +6,16 @@ the method and, where groups differ, the knobs that tell them apart, so no two g
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
-from bntricks.report.records import settings, unique
+from bntricks.report.records import unique
 from bntricks.report.statistics import mean, sd
-from bntricks.runs.record import Record
+from bntricks.runs.record import METRICS, Record
 
 OF_THE_METHOD = {"hyper", "balance", "as_published"}
 OF_THE_MEMORY = {"memory", "memory_batch"}
@@ -30,26 +29,28 @@ class Group:
     method: str
     stream: str
     knobs: dict[str, Any]
-    """Everything that its runs have in common: the configuration, and the data's fingerprint."""
+    """What its runs have in common: the configuration but for the seed, and, under `data`, the
+    fingerprint of the images."""
     records: tuple[Record, ...]
 
     @property
-    def seeds(self) -> list[int]:
-        return [record["seed"] for record in self.records]
+    def tasks(self) -> int:
+        return len(self.records[0].accuracy)
 
     @property
     def cut_down(self) -> bool:
         """Learned from less than the official data, and so not comparable with the paper."""
-        return bool(self.records[0]["data"]["cut_down"])
+        return self.records[0].data.cut_down
 
     @property
     def joint(self) -> bool:
-        """Trained on all tasks at once: an upper bound, no competitor."""
-        r = self.records[0]["accuracy"]
-        return any(row[task] is None for task, row in enumerate(r))
+        """Trained on all tasks at once: an upper bound, not a competitor."""
+        return any(row[task] is None for task, row in enumerate(self.records[0].accuracy))
 
     def values(self, name: str) -> list[float]:
-        return [record[name] for record in self.records if record[name] is not None]
+        """A metric, or another number of a record, of every run that has it."""
+        numbers = [r.metrics[name] if name in METRICS else getattr(r, name) for r in self.records]
+        return [number for number in numbers if number is not None]
 
     def mean(self, name: str) -> float | None:
         return mean(self.values(name))
@@ -59,53 +60,55 @@ class Group:
 
     def comparable(self, other: Group) -> bool:
         """Whether they differ in the method alone, and in knobs that one of them does not have."""
-        apart = {"method", *OF_THE_METHOD}
+        ignored = {"method", *OF_THE_METHOD}
         if None in (self.knobs["memory"], other.knobs["memory"]):
-            apart |= OF_THE_MEMORY
-        return all(self.knobs[key] == other.knobs[key] for key in self.knobs.keys() - apart)
+            ignored |= OF_THE_MEMORY
+        return all(self.knobs[key] == other.knobs[key] for key in self.knobs.keys() - ignored)
 
 
 def group(records: Iterable[Record]) -> list[Group]:
     """The groups, streams in alphabetical order, methods in the paper's."""
-    found: dict[str, list[Record]] = {}
-    for record in unique(list(records)):
-        found.setdefault(json.dumps(_knobs(record), sort_keys=True), []).append(record)
-    bare = [_bare(runs) for runs in found.values()]
-    named = [
-        Group(_label(one, [g for g in bare if g.stream == one.stream]), *_rest(one)) for one in bare
-    ]
-    return sorted(named, key=_order)
+    by_protocol: dict[str, list[Record]] = {}
+    for record in unique(records):
+        protocol = record.config.model_copy(update={"seed": 0})
+        by_protocol.setdefault(protocol.identity(record.data.fingerprint), []).append(record)
+    unlabelled = [_unlabelled(runs) for runs in by_protocol.values()]
+    groups = [replace(each, label=_label(each, unlabelled)) for each in unlabelled]
+    return sorted(groups, key=_order)
 
 
 def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
     """The same groups, stream by stream."""
     streams: dict[str, list[Group]] = {}
-    for one in groups:
-        streams.setdefault(one.stream, []).append(one)
+    for each in groups:
+        streams.setdefault(each.stream, []).append(each)
     return streams
 
 
-def one_stream(records: Iterable[Record]) -> list[Group]:
-    """Groups that one figure may show together."""
-    groups = group(records)
-    if len(streams := by_stream(groups)) != 1:
-        raise UserError(f"a figure shows one stream, not {', '.join(streams) or 'none'}")
-    return groups
-
-
 def best(groups: Sequence[Group], name: str) -> list[bool]:
-    """For each, whether no comparable group has a higher mean; nothing is best alone, and joint
-    training is no competitor."""
-    means = [one.mean(name) for one in groups]
+    """For each, whether no comparable group has a higher mean. A group without rivals is not
+    best, and joint training does not compete."""
+    means = [each.mean(name) for each in groups]
     marks = []
-    for one, own in zip(groups, means, strict=True):
+    for each, own in zip(groups, means, strict=True):
         rivals = [
-            theirs
-            for other, theirs in zip(groups, means, strict=True)
-            if theirs is not None and other is not one and not other.joint and one.comparable(other)
+            value
+            for rival, value in zip(groups, means, strict=True)
+            if value is not None
+            and rival is not each
+            and not rival.joint
+            and each.comparable(rival)
         ]
-        marks.append(own is not None and not one.joint and bool(rivals) and own >= max(rivals))
+        marks.append(own is not None and not each.joint and bool(rivals) and own >= max(rivals))
     return marks
+
+
+def cut_down_label(groups: Iterable[Group]) -> str:
+    """What to say beside our numbers: nothing, if the data was complete."""
+    kinds = {each.cut_down for each in groups}
+    if True not in kinds:
+        return ""
+    return "(partly cut-down data)" if False in kinds else "(cut-down data)"
 
 
 def stream_title(name: str) -> str:
@@ -113,8 +116,44 @@ def stream_title(name: str) -> str:
     return STREAMS.get(name, name)
 
 
-def knob_text(key: str, value: Any) -> str:
-    """A knob and its value, for a reader."""
+def _unlabelled(runs: Sequence[Record]) -> Group:
+    first = runs[0]
+    if len({len(record.accuracy) for record in runs}) > 1:
+        raise UserError(
+            f"{first.method} on {first.stream}: runs of one protocol with different numbers of "
+            "tasks; train them again",
+            remedy="force",
+        )
+    knobs = first.config.model_dump(mode="json", exclude={"seed"})
+    knobs["data"] = first.data.fingerprint
+    ordered = tuple(sorted(runs, key=lambda record: record.seed))
+    return Group(first.method, first.method, first.stream, knobs, ordered)
+
+
+def _label(own: Group, groups: Sequence[Group]) -> str:
+    beside = [other for other in groups if other.stream == own.stream]
+    telling = [
+        _knob_text(key, value)
+        for key, value in own.knobs.items()
+        if key not in ("method", "stream") and _tells_apart(key, own, beside)
+    ]
+    return f"{own.method} ({', '.join(telling)})" if telling else own.method
+
+
+def _tells_apart(key: str, own: Group, beside: Sequence[Group]) -> bool:
+    """A knob of the protocol does if it differs from any group that has it; one of the method, if
+    it differs between groups of that method."""
+    for other in beside:
+        if other.knobs[key] == own.knobs[key]:
+            continue
+        memoryless = None in (other.knobs["memory"], own.knobs["memory"])
+        of_protocol = key not in OF_THE_METHOD and not (memoryless and key in OF_THE_MEMORY)
+        if of_protocol or other.method == own.method:
+            return True
+    return False
+
+
+def _knob_text(key: str, value: Any) -> str:
     if key == "hyper":
         return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "plain"
     if key == "as_published":
@@ -124,51 +163,9 @@ def knob_text(key: str, value: Any) -> str:
     return f"{key.replace('_', ' ')} {'none' if value is None else value}"
 
 
-def _knobs(record: Record) -> dict[str, Any]:
-    kept = {key: value for key, value in settings(record).items() if key != "seed"}
-    return {**kept, "data": record["data"]["fingerprint"]}
-
-
-def _bare(runs: Sequence[Record]) -> Group:
-    first = runs[0]
-    if len({len(record["accuracy"]) for record in runs}) > 1:
-        raise UserError(
-            f"{first['method']} on {first['stream']}: runs of one protocol with different numbers "
-            "of tasks; train them again with --force"
-        )
-    ordered = tuple(sorted(runs, key=lambda record: int(record["seed"])))
-    return Group(first["method"], first["method"], first["stream"], _knobs(first), ordered)
-
-
-def _rest(one: Group) -> tuple[str, str, dict[str, Any], tuple[Record, ...]]:
-    return one.method, one.stream, one.knobs, one.records
-
-
-def _label(one: Group, beside: Sequence[Group]) -> str:
-    telling = [
-        knob_text(key, value)
-        for key, value in one.knobs.items()
-        if key not in ("method", "stream") and _tells(key, one, beside)
-    ]
-    return f"{one.method} ({', '.join(telling)})" if telling else one.method
-
-
-def _tells(key: str, one: Group, beside: Sequence[Group]) -> bool:
-    """A knob tells groups of a method apart if it differs there; one of the protocol is also told
-    if it differs between methods that have it."""
-    for other in beside:
-        if other.knobs[key] == one.knobs[key]:
-            continue
-        memoryless = None in (other.knobs["memory"], one.knobs["memory"])
-        of_protocol = key not in OF_THE_METHOD and not (memoryless and key in OF_THE_MEMORY)
-        if of_protocol or other.method == one.method:
-            return True
-    return False
-
-
-def _order(one: Group) -> tuple[Any, ...]:
-    known = _paper_order().get(one.method, len(_paper_order()))
-    return one.stream, known, one.method, one.knobs["memory"] or 0, one.label
+def _order(each: Group) -> tuple[Any, ...]:
+    rank = _paper_order().get(each.method, len(_paper_order()))
+    return each.stream, rank, each.method, each.knobs["memory"] or 0, each.label
 
 
 @cache

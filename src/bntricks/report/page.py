@@ -5,27 +5,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 
 import vl_convert
 
-from bntricks.paper import ScaleName, Study
-from bntricks.report.charts import Figure
+from bntricks.report.build import Report, counted
+from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.commands import caveat, command
-from bntricks.report.figures import VEGA_LITE, spec, stream_figures, verdict_figure
-from bntricks.report.groups import Group, by_stream, group, stream_title
+from bntricks.report.groups import Group, stream_title
 from bntricks.report.markup import data_script, details, plain_table, table_html
-from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Cell, Table, number
-from bntricks.report.verdicts import Row
 from bntricks.runs.record import Record
 
-TITLE = "BN Tricks: report"
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -38,33 +33,9 @@ class Section:
     content: str
 
 
-def write_page(
-    path: Path,
-    records: Iterable[Record],
-    verdicts: Sequence[Row] | None = None,
-    title: str = TITLE,
-    command: str | None = None,
-    *,
-    study: Study | None = None,
-    scale: ScaleName | None = None,
-    further: Sequence[Section] = (),
-) -> Path:
-    """Write the page; `further` sections come before the configurations."""
-    runs = list(records)
-    groups = group(runs)
-    sections = [
-        *_verdict_sections(verdicts, runs),
-        Section(
-            "results",
-            "Results",
-            table_html(results_table(runs, study, scale), "results-table", pick="Method"),
-        ),
-        *_stream_sections(runs, groups),
-        *further,
-        Section("runs", "Runs and commands", _runs(groups)),
-    ]
-    path.write_text(page_html(title, _summary(groups), sections, command), encoding="utf-8")
-    return path
+def report_html(report: Report) -> str:
+    """The page of a report."""
+    return page_html(report.title, report.summary, list(_sections(report)), report.command)
 
 
 def page_html(
@@ -120,54 +91,41 @@ def _resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _summary(groups: Sequence[Group]) -> str:
-    runs = sum(len(one.records) for one in groups)
-    streams = ", ".join(map(stream_title, by_stream(groups)))
-    cut = " Some numbers are of cut-down data." if any(one.cut_down for one in groups) else ""
-    return f"{_count(runs, 'run')} in {_count(len(groups), 'row')}, on {streams}.{cut}"
-
-
-def _verdict_sections(rows: Sequence[Row] | None, runs: Sequence[Record]) -> list[Section]:
-    if not rows:
-        return []
-    table = table_html(verdict_table(rows, runs), "verdict-table", pick="Verdict")
-    figure = verdict_figure(rows, runs)
-    return [Section("verdicts", "Verdicts", table + (figure_html(figure) if figure else ""))]
-
-
-def _stream_sections(runs: Sequence[Record], groups: Sequence[Group]) -> list[Section]:
-    streams = by_stream(groups)
-    return [
-        Section(
-            f"stream-{index}",
-            stream_title(stream),
-            _toggles(streams[stream]) + "".join(map(figure_html, figures)),
-        )
-        for index, (stream, figures) in enumerate(stream_figures(runs).items(), start=1)
-    ]
+def _sections(report: Report) -> Iterator[Section]:
+    if report.verdict_table is not None:
+        table = table_html(report.verdict_table, "verdict-table", pick="Verdict")
+        figure = "" if report.verdict_figure is None else figure_html(report.verdict_figure)
+        yield Section("verdicts", "Verdicts", table + figure)
+    results = table_html(report.results, "results-table", pick="Method")
+    yield Section("results", "Results", results)
+    for index, part in enumerate(report.streams, start=1):
+        figures = "".join(map(figure_html, part.figures))
+        yield Section(f"stream-{index}", part.title, _toggles(part.groups) + figures)
+    if report.maps:
+        yield Section("maps", "Maps", "".join(map(figure_html, report.maps)))
+    yield Section("runs", "Runs and commands", _runs(report.groups))
 
 
 def _toggles(groups: Sequence[Group]) -> str:
+    labels = [escape(group.label) for group in groups]
     boxes = "".join(
-        f'<label><input type="checkbox" checked value="{escape(one.label)}"> '
-        f"{escape(one.label)}</label>"
-        for one in groups
+        f'<label><input type="checkbox" checked value="{label}"> {label}</label>'
+        for label in labels
     )
     return f"<fieldset><legend>Methods shown in the figures</legend>{boxes}</fieldset>"
 
 
 def figure_html(figure: Figure) -> str:
     """A chart for the page, with its words and its numbers."""
-    chart = spec(figure)
-    chart.pop("$schema", None)
+    chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
     columns = tuple(figure.rows[0])
     rows = tuple(tuple(_value(row[column]) for column in columns) for row in figure.rows)
     numbers = plain_table(Table(figure.title, columns, rows), f"{figure.name}-numbers")
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
-    how = "Hover for values" + (", click a name in the legend to pick it out." if picks else ".")
+    usage = "Hover for values" + (", click a name in the legend to pick it out." if picks else ".")
     return (
         f"<figure><figcaption><h3>{escape(figure.title)}</h3>"
-        f"<p>{escape(figure.text)} {how}</p></figcaption>"
+        f"<p>{escape(figure.text)} {usage}</p></figcaption>"
         f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
         f"{data_script(f'{figure.name}-spec', chart)}"
         f"{details('Numbers of this figure', numbers)}</figure>"
@@ -183,15 +141,15 @@ def _value(value: object) -> Cell:
 def _runs(groups: Sequence[Group]) -> str:
     return "".join(
         details(
-            f"{one.label} on {stream_title(one.stream)}: {_count(len(one.records), 'run')}",
-            _configuration(one) + "".join(map(_run, one.records)),
+            f"{group.label} on {stream_title(group.stream)}: {counted(len(group.records), 'run')}",
+            _configuration(group) + "".join(map(_run, group.records)),
         )
-        for one in groups
+        for group in groups
     )
 
 
-def _configuration(one: Group) -> str:
-    knobs = {**one.knobs, **one.records[0]["versions"]}
+def _configuration(group: Group) -> str:
+    knobs = {**group.knobs, **group.records[0].versions}
     pairs = "".join(
         f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_knob(value))}</dd></div>"
         for key, value in knobs.items()
@@ -206,13 +164,6 @@ def _knob(value: object) -> str:
 
 
 def _run(record: Record) -> str:
-    where = f", {record['path']}" if "path" in record else ""
-    head = f"Seed {record['seed']}: ACC {record['acc']:.2f}{where}"
-    remark = f" {caveat(record)}" if caveat(record) else ""
-    return (
-        f'<p class="quiet">{escape(head)}.{escape(remark)}</p><pre>{escape(command(record))}</pre>'
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    where = "" if record.path is None else f", {record.path}"
+    text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}. {caveat(record)}".rstrip()
+    return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'

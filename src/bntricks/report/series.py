@@ -9,76 +9,75 @@ from bntricks.paper import STREAMS
 from bntricks.report.groups import Group
 from bntricks.report.results import compared, metric_title
 from bntricks.report.statistics import mean, sd
-from bntricks.report.verdicts import Row as Judged
+from bntricks.report.verdicts import Judgement
 
 Row = dict[str, Any]
 
 
 def curve_rows(groups: Iterable[Group]) -> Iterator[Row]:
     """ACC after each task that was evaluated."""
-    for one in groups:
-        for task, values in enumerate(_columns(one, "acc_after_each_task"), start=1):
-            if values:
-                yield {**spread(one.label, values), "task": task}
+    for group in groups:
+        curves = [record.metrics["acc_after_each_task"] for record in group.records]
+        for task, values in enumerate(zip(*curves, strict=True), start=1):
+            if known := [value for value in values if value is not None]:
+                yield {**spread(group.label, known), "task": task}
 
 
 def task_rows(groups: Iterable[Group]) -> Iterator[Row]:
     """Final accuracy on each task."""
-    for one in groups:
-        for task in range(1, len(one.records[0]["accuracy"]) + 1):
-            values = [record["accuracy"][-1][task - 1] for record in one.records]
-            yield {**spread(one.label, values), "task": task}
+    for row in matrix_rows(groups, only_last=True):
+        yield {key: value for key, value in row.items() if key != "after"}
 
 
-def matrix_rows(groups: Iterable[Group]) -> Iterator[Row]:
+def matrix_rows(groups: Iterable[Group], *, only_last: bool = False) -> Iterator[Row]:
     """Every entry of R that was measured."""
-    for one in groups:
-        tasks = range(1, len(one.records[0]["accuracy"]) + 1)
-        for after in tasks:
-            for task in tasks:
-                values = [r["accuracy"][after - 1][task - 1] for r in one.records]
+    for group in groups:
+        for after in range(group.tasks if only_last else 1, group.tasks + 1):
+            for task in range(1, group.tasks + 1):
+                values = [record.accuracy[after - 1][task - 1] for record in group.records]
                 if known := [value for value in values if value is not None]:
-                    yield {**spread(one.label, known), "after": after, "task": task}
+                    yield {**spread(group.label, known), "after": after, "task": task}
 
 
 def cost_rows(groups: Iterable[Group]) -> Iterator[Row]:
     """ACC, passes of a step and speed."""
-    for one in groups:
+    for group in groups:
         yield {
-            **spread(one.label, one.values("acc")),
-            "forwards_per_step": one.mean("forwards_per_step"),
-            "images_per_second": one.mean("images_per_second"),
+            **spread(group.label, group.values("acc")),
+            "forwards_per_step": group.mean("forwards_per_step"),
+            "images_per_second": group.mean("images_per_second"),
         }
 
 
-def verdict_rows(rows: Sequence[Judged]) -> Iterator[Row]:
+def verdict_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
     """Our difference in each claim that was run, and the paper's where its tables have it."""
-    for number, row in enumerate(rows, start=1):
-        if row.ours is None:
+    for number, judged in enumerate(judgements, start=1):
+        if judged.ours is None:
             continue
-        both = {
-            "claim": f"{number}. {compared(row)}, {metric_title(row.metric)}{_stream(row.claim)}",
-            "text": row.claim,
-            "where": row.where,
+        metric = metric_title(judged.metric)
+        shared = {
+            "claim": f"{number}. {compared(judged)}, {metric}{_stream(judged.claim)}",
+            "text": judged.claim,
+            "where": judged.where,
         }
         yield {
-            **both,
-            "shown": row.verdict,
-            "difference": row.ours,
-            "low": row.low,
-            "high": row.high,
-            "seeds": row.seeds,
+            **shared,
+            "shown": judged.verdict,
+            "difference": judged.ours,
+            "low": judged.low,
+            "high": judged.high,
+            "seeds": judged.seeds,
         }
-        if row.paper is not None:
+        if judged.paper is not None:
             nothing = {"low": None, "high": None, "seeds": None}
-            yield {**both, "shown": "the paper", "difference": row.paper, **nothing}
+            yield {**shared, "shown": "the paper", "difference": judged.paper, **nothing}
 
 
 def spread(label: str, values: Sequence[float]) -> Row:
-    """Mean, deviation, and the band of one deviation to both sides."""
+    """Mean, standard deviation, and the band of one deviation to either side."""
     centre, width = mean(values), sd(values)
     if centre is None:
-        raise ValueError(f"{label}: a mean of nothing")
+        raise ValueError(f"{label}: no values to average")
     return {
         "label": label,
         "acc": centre,
@@ -93,9 +92,3 @@ def _stream(claim: str) -> str:
     """The stream that a claim is about, as its text names it."""
     named = [title for title in STREAMS.values() if title in claim]
     return f", {max(named, key=len)}" if named else ""
-
-
-def _columns(one: Group, name: str) -> list[list[float]]:
-    """Over seeds, what is known at each place of a list."""
-    lists = [record[name] for record in one.records]
-    return [[v for v in at if v is not None] for at in zip(*lists, strict=True)]

@@ -21,7 +21,7 @@ DRAWS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over seeds, its interval, and the p-value of its being other than 0."""
+    """A mean over seeds, its interval, and the p-value of the hypothesis that it is 0."""
 
     mean: float | None
     low: float | None
@@ -31,12 +31,12 @@ class Estimate:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean, None of nothing."""
+    """The mean; None if there are no values."""
     return float(np.mean(values)) if len(values) else None
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """The sample standard deviation, divided by n - 1; None of fewer than two values."""
+    """The sample standard deviation, divided by n - 1; None for fewer than two values."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
@@ -46,12 +46,8 @@ def contrast(terms: Sequence[tuple[float, Mapping[int, float]]]) -> list[float]:
     return [sum(weight * values[seed] for weight, values in terms) for seed in sorted(common)]
 
 
-def paired(a: Mapping[int, float], b: Mapping[int, float]) -> Estimate:
-    """The difference a - b over the seeds that both have."""
-    return estimate(contrast([(1.0, a), (-1.0, b)]))
-
-
 def estimate(differences: Sequence[float]) -> Estimate:
+    """What the differences of some seeds say."""
     low, high = interval(differences) or (None, None)
     return Estimate(mean(differences), low, high, sign_flip_p(differences), len(differences))
 

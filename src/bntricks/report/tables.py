@@ -1,5 +1,6 @@
-"""A table as a value, and the same table for Markdown, CSV, LaTeX and the terminal. Text in a cell
-is data in all of them: no name of a method, a class or a path can turn into markup or a formula."""
+"""A table as a value, and how it is rendered as Markdown, CSV, JSON, LaTeX and on a terminal. Text
+in a cell is data in all of them: no name of a method, a class or a path can turn into markup or a
+formula."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Table:
         return [row[index] for row in self.rows]
 
     def numeric(self, index: int) -> bool:
-        """Whether all that a column holds are numbers."""
+        """Whether a column holds numbers only."""
         cells = [cell for cell in self.column(index) if cell.text]
         return bool(cells) and all(cell.number is not None for cell in cells)
 
@@ -88,17 +89,17 @@ def to_json(table: Table) -> dict[str, Any]:
     """For programs: a row is an object by column, numbers where there are numbers."""
     rows = []
     for row in table.rows:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for column, cell in zip(table.columns, row, strict=True):
-            found[column] = (cell.text or None) if cell.number is None else cell.number
+            values[column] = (cell.text or None) if cell.number is None else cell.number
             if cell.sd is not None:
-                found[f"{column} sd"] = cell.sd
-        rows.append(found)
+                values[f"{column} sd"] = cell.sd
+        rows.append(values)
     return {"title": table.title, "rows": rows, "notes": list(table.notes)}
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """CSV that a spreadsheet will not run: text that begins like a formula is quoted for it."""
+    """CSV that no spreadsheet will execute: what looks like a formula gets a quote in front."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_no_formula(column) for column in columns])

@@ -29,15 +29,15 @@ NEWEST, BEFORE = "checkpoint.newest", "checkpoint.before"
 
 
 class CorruptError(Exception):
-    """A file that is no whole checkpoint."""
+    """A file that is not a whole checkpoint."""
 
 
 class Checkpoints:
     """The checkpoints of one run: saved when due, loaded from the newest that is whole.
 
     `made_with` is what a state depends on (configuration, data, versions): a state made with
-    something else is refused, because going on from it would give neither run. One that does not
-    write follows another process that does.
+    something else is refused, because going on from it would give neither run. With `writes` off,
+    another process writes them.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Checkpoints:
         for name in (NEWEST, BEFORE):
             path = self.folder / name
             try:
-                found = unpack(path.read_bytes())
-                made_with, state = dict(found["made_with"]), dict(found["state"])
+                content = unpack(path.read_bytes())
+                made_with, state = dict(content["made_with"]), dict(content["state"])
             except FileNotFoundError:
                 continue
             except (CorruptError, KeyError, TypeError, ValueError) as error:
@@ -93,8 +93,9 @@ class Checkpoints:
         ]
         if differing:
             raise UserError(
-                f"{path} was made with other values: {', '.join(differing)}; train anew with "
-                "--force, or go back to what it was made with"
+                f"{path} was made with different values: {', '.join(differing)}; go back to what "
+                "it was made with, or train again from the start",
+                remedy="force",
             )
 
 
@@ -117,9 +118,9 @@ def unpack(content: bytes) -> State:
     try:
         state = _put_tensors(json.loads(plain), "", safe.load(block))
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptError(f"its content is no state: {error}") from None
+        raise CorruptError(f"its content is not a state: {error}") from None
     if not isinstance(state, dict):
-        raise CorruptError("its content is no state")
+        raise CorruptError("its content is not a state")
     return state
 
 

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from bntricks.errors import UserError
+from bntricks.errors import InvalidOptions, UserError
 
 REVISION = 1
-"""Raised whenever the same configuration would train to other bits than before."""
+"""Raised whenever the same configuration would train to different bits than before."""
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -40,7 +40,9 @@ class Config(BaseModel):
     batch: Annotated[int, Field(ge=2)] = 32
     """Images in a batch of the stream."""
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
-    """Learning rate of plain SGD."""
+    """Learning rate."""
+    optimiser: str = "sgd"
+    """How parameters move: `sgd` is plain gradient descent."""
     memory: Count | None = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
     memory_batch: Count = 32
@@ -49,11 +51,15 @@ class Config(BaseModel):
     """How the balanced batch is made: `count` allows for new images already in the memory
     batch, `ratio` does not."""
     as_published: Annotated[bool, Parameter(negative=())] = False
-    """Bring back slips of the code the paper built on that move numbers: iCaRL's corrupted
+    """Bring back mistakes of the code the paper built on that move numbers: iCaRL's corrupted
     exemplars, and inputs of GSS's scores and LwF's targets that were not normalised."""
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
+    net: str = "resnet"
+    """The network, by name."""
+    norm: str = "bn"
+    """What normalises it: `bn` is BatchNorm."""
     width: Count = 64
     """Channels of the network's first stage."""
     blocks: Count = 2
@@ -77,7 +83,7 @@ class Config(BaseModel):
     precision: Literal["float32", "bf16"] = "float32"
     """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
     compile: Annotated[bool, Parameter(negative=())] = False
-    """Let torch.compile make the network's passes: other last bits, and a minute or more of
+    """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""
     ranks: Annotated[Count, Parameter(parse=False)] = 1
     """Processes this run is split over: as many as torchrun starts."""
@@ -85,7 +91,7 @@ class Config(BaseModel):
     """Under torchrun: normalise by the batch statistics of all ranks together, not each by its
     own."""
     threads: Count = 1
-    """CPU threads of this run. Other counts give other bits; many runs beat many threads."""
+    """CPU threads. Different counts give different bits; many runs beat many threads."""
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -98,7 +104,7 @@ class Config(BaseModel):
     @property
     def task_lists(self) -> list[list[str]] | None:
         """`tasks` as lists of names."""
-        return None if self.tasks is None else [class_names(text, "--tasks") for text in self.tasks]
+        return None if self.tasks is None else [class_names(text, "tasks") for text in self.tasks]
 
     def identity(self, fingerprint: str) -> str:
         """The run's name: a hash of all of this and of the data's content.
@@ -118,21 +124,11 @@ def parse(values: dict[str, Any]) -> Config:
     try:
         return Config(**values)
     except ValidationError as error:
-        raise UserError(explain(error)) from None
+        raise InvalidOptions.of(error) from None
 
 
-def explain(error: ValidationError) -> str:
-    lines = []
-    for mistake in error.errors():
-        flag = (
-            "--" + str(mistake["loc"][0]).replace("_", "-") if mistake["loc"] else "configuration"
-        )
-        lines.append(f"{flag} {mistake['input']}: {mistake['msg'][0].lower()}{mistake['msg'][1:]}")
-    return "\n".join(lines)
-
-
-def class_names(text: str, flag: str) -> list[str]:
-    """The names in 'cat,dog' or '["cat", "dog"]', which the user gave with this flag."""
+def class_names(text: str, option: str) -> list[str]:
+    """The names in 'cat,dog' or '["cat", "dog"]', which is the value of this option."""
     if not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",")]
     try:
@@ -140,5 +136,7 @@ def class_names(text: str, flag: str) -> list[str]:
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise UserError(f"{flag} {text}: neither 'cat,dog' nor a JSON list of class names")
+        raise UserError(
+            "neither 'cat,dog' nor a JSON list of class names", option=option, value=text
+        )
     return names

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import errno
 import json
+import platform
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,21 +23,20 @@ import torch
 from bntricks.errors import RunError, UserError
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import probes
-from bntricks.runs import record as records
-from bntricks.runs import tensorboard as mirror
+from bntricks.runs import checkpoint, probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.describing import describe
-from bntricks.runs.record import Record
-from bntricks.runs.resolve import made_with, prepare
-from bntricks.runs.train import Track, train
+from bntricks.runs.record import Accuracies, Data, Record, Seconds
+from bntricks.runs.resolve import made_with, resolve, versions
+from bntricks.runs.tensorboard import tensorboard_sink
+from bntricks.runs.train import Measured, Outcome, Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
+from bntricks.training.learner import Learner
 from bntricks.training.progress import Sink
 
-ASKED = "run.json"
-"""What was asked for, so that `bnt resume` can ask for it again."""
+REQUEST = "run.json"
+"""What was asked for, so that `resume` can ask for it again."""
 LOG = "log.jsonl"
 
 
@@ -54,42 +55,47 @@ def run(
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. With a `probe`
     that has not looked at this run yet, it is trained again, to the same bits."""
-    stream, config = prepare(config, data, sink)
+    stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
     with _writing_to(folder):
         looked = probe is None or probes.looked(probe, folder, stream)
-        if not force and looked and (found := finished(config, stream, out)) is not None:
+        if not force and looked and (record := finished(config, stream, out)) is not None:
             if not (folder / records.NAME).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                records.save(found, folder)
-            return {**found, "path": str(folder), "already_there": True}
-        kept = Checkpoints(
+                records.save(record, folder)
+            return record.model_copy(update={"path": folder, "already_there": True})
+        checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
             seconds=checkpoint_seconds,
             warn=lambda text: sink({"event": "warning", "text": text}),
         )
-        work = _Work(config, stream, folder, kept, track, probe)
+        work = _Work(config, stream, folder, checkpoints, track, probe)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
             else:
                 record = work.lead(ranks, data, force, tensorboard, sink)
-    return {**record, "path": str(folder), "already_there": False}
+    return record.model_copy(update={"path": folder})
 
 
 def finished(config: Config, stream: Stream, out: Path | str) -> Record | None:
     """The record of this run, if it is there. What was trained under another name of the same
     recipe is the same run, to the bit; its record says so."""
-    names = [config.method, *same_recipe(config.method, config.hyper)]
-    for name in names:
-        asked = config.model_copy(update={"method": name})
-        found = records.load(Path(out) / asked.identity(stream.fingerprint))
-        if found is not None and name == config.method:
-            return found
-        if found is not None:
-            whole = config.model_dump(mode="json")
-            return {"trained_as": name, **found, "method": config.method, "config": whole}
+    for name in (config.method, *same_recipe(config.method, config.hyper)):
+        renamed = config.model_copy(update={"method": name})
+        record = records.load(Path(out) / renamed.identity(stream.fingerprint))
+        if record is None:
+            continue
+        if record.config != renamed or record.data.fingerprint != stream.fingerprint:
+            raise UserError(
+                f"the record in {record.path} is of another run: delete it, or train the run again",
+                remedy="force",
+            )
+        if name == config.method:
+            return record
+        trained_as = record.trained_as or name
+        return record.model_copy(update={"config": config, "trained_as": trained_as})
     return None
 
 
@@ -97,20 +103,21 @@ def resume(folder: Path | str, *, data: Path | str | None = None, **how: Any) ->
     """Go on with the run in this folder; `data` if it has moved."""
     folder = Path(folder)
     try:
-        asked = json.loads((folder / ASKED).read_bytes())
-        config, found, track = parse(asked["config"]), asked["data"], asked["track"]
-        how = {"probe": asked.get("probe"), **how}
+        request = json.loads((folder / REQUEST).read_bytes())
+        config, data_then, track = parse(request["config"]), request["data"], request["track"]
+        how = {"probe": request.get("probe"), **how}
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
-            f"{folder} holds no run ({ASKED} is missing or damaged): give the folder of a run, or "
-            "repeat the `bnt run` that made it"
+            f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "
+            "or repeat the `bnt run` that made it"
         ) from None
-    data = data or found
-    stream, asked_for = prepare(config, data)
-    if (name := asked_for.identity(stream.fingerprint)) != folder.absolute().name:
+    data = data or data_then
+    stream, resolved = resolve(config, data)
+    if (name := resolved.identity(stream.fingerprint)) != folder.absolute().name:
         raise UserError(
             f"{folder} is not the run it says it is, which would be named {name}: the folder was "
-            "renamed, or the data is not what it was; give the right --data"
+            "renamed, or the data is not what it was; give the folder that has it",
+            remedy="data",
         )
     return run(config, data=data, out=folder.parent, track=track, **how)
 
@@ -133,7 +140,7 @@ class _Work:
         folder = self.folder
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        with held(folder / "lock"):
+        with held(folder, lock=folder / "lock"):
             remove_leftovers(folder)
             if force:
                 probes.forget(folder)
@@ -141,21 +148,21 @@ class _Work:
             if force or self.probe not in (None, _probe_before(folder)):
                 self.checkpoints.remove()  # a probe looks from the start
             where = None if data is None else str(Path(data).absolute())
-            asked = {"config": self.config.model_dump(mode="json"), "data": where}
-            asked |= {"track": self.track, "probe": self.probe}
-            write_atomically(folder / ASKED, json.dumps(asked).encode())
+            request = {"config": self.config.model_dump(mode="json"), "data": where}
+            request |= {"track": self.track, "probe": self.probe}
+            write_atomically(folder / REQUEST, json.dumps(request).encode())
             ranks.add(torch.zeros(1))  # those who follow may look at the folder now
             try:
                 with (
                     (folder / LOG).open("a", encoding="utf-8") as log,
-                    mirror.tensorboard(folder) if tensorboard else nullcontext(sink) as shown,
+                    tensorboard_sink(folder) if tensorboard else nullcontext(sink) as mirror,
                 ):
 
                     def tell(event: dict[str, Any]) -> None:
                         if event["event"] not in ("progress", "work"):
                             log.write(json.dumps(event) + "\n")
                             log.flush()
-                        for each in {sink, shown}:
+                        for each in {sink, mirror}:
                             each(event)
 
                     return self._train(ranks, tell)
@@ -167,8 +174,10 @@ class _Work:
     def follow(self, ranks: Ranks) -> Record:
         """Train along with the rank that leads, and write nothing."""
         ranks.add(torch.zeros(1))
-        kept = Checkpoints(self.folder, self.checkpoints.made_with, writes=False)
-        outcome = train(self.config, self.stream, track=self.track, checkpoints=kept, ranks=ranks)
+        read_only = Checkpoints(self.folder, self.checkpoints.made_with, writes=False)
+        outcome = train(
+            self.config, self.stream, track=self.track, checkpoints=read_only, ranks=ranks
+        )
         return describe(self.config, self.stream, outcome)
 
     def _train(self, ranks: Ranks, tell: Sink) -> Record:
@@ -183,17 +192,79 @@ class _Work:
             probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
             ranks=ranks,
         )
-        record = {**describe(config, stream, outcome), **probes.findings(folder)}
+        findings = {"biased_phi": probes.biased_phi(folder)}
+        record = describe(config, stream, outcome).model_copy(update=findings)
         records.save(record, folder)
         self.checkpoints.remove()
-        tell({"event": "end", "acc": record["acc"], "bwt": record["bwt"]})
+        tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
         return record
+
+
+def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
+    """Everything worth keeping of a finished run."""
+    cost = outcome.learner.cost
+    passes = cost.forwards + cost.tracking_forwards
+    kinds = ("train", "test")
+    return Record(
+        config=config,
+        accuracy=frozen(outcome.accuracy),
+        task_il_accuracy=frozen(outcome.within),
+        data=Data(
+            fingerprint=stream.fingerprint,
+            classes=tuple(task.classes for task in stream),
+            class_names=stream.class_names,
+            images=dict(zip(kinds, stream.counts, strict=True)),
+            official_images=stream.official and dict(zip(kinds, stream.official, strict=True)),
+            cut_down=stream.cut_down,
+        ),
+        seconds=Seconds(
+            train=tuple(outcome.train_seconds), evaluate=tuple(outcome.evaluate_seconds)
+        ),
+        steps=cost.steps,
+        forwards=passes,
+        forwards_per_step=passes / cost.steps,
+        images_per_step=cost.images / cost.steps,
+        images_per_second=cost.images / sum(outcome.train_seconds),
+        tracking_forwards=cost.tracking_forwards,
+        tracking_skipped=cost.tracking_skipped,
+        peak_memory_mb=peak_memory_mb(),
+        digest=digest(outcome.learner),
+        versions={
+            **versions(),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+        },
+    )
+
+
+def frozen(matrix: Measured) -> Accuracies:
+    return tuple(map(tuple, matrix))
+
+
+def digest(learner: Learner) -> dict[str, str]:
+    """Hashes of the final weights with their statistics, and of the memory: equal bits, equal
+    hashes."""
+    memory = {} if learner.memory is None else learner.memory.state_dict()
+    return {
+        "network": checkpoint.digest(learner.net.state_dict()),
+        "memory": checkpoint.digest(memory),
+    }
+
+
+def peak_memory_mb() -> float:
+    """Of this process; 0 on systems that do not say."""
+    if sys.platform == "win32":
+        return 0.0
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 if sys.platform == "linux" else 1024**2)
 
 
 def _probe_before(folder: Path) -> Any:
     """The probe that an interrupted run in this folder had."""
     try:
-        return json.loads((folder / ASKED).read_bytes())["probe"]
+        return json.loads((folder / REQUEST).read_bytes())["probe"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -209,5 +280,5 @@ def _writing_to(folder: Path) -> Iterator[None]:
                 "on from the last checkpoint"
             ) from None
         raise UserError(
-            f"cannot write to {folder}: {error.strerror}; choose another --out"
+            f"cannot write to {folder}: {error.strerror}; choose another folder", remedy="out"
         ) from None

@@ -137,7 +137,7 @@ def load(path: Path) -> Map | None:
         where = ".".join(map(str, mistake["loc"]))
         reason = f"{where}: {mistake['msg']}" if where else mistake["msg"]
         raise UserError(
-            f"{path} is no map of a run ({reason}): delete it, and its study makes it again"
+            f"{path} is not a map of a run ({reason}): delete it, and its study makes it again"
         ) from None
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -56,7 +55,7 @@ def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Pa
     if index == len(three) - 2:
         maps.save(mapped(three, images, [panel("before", learner, images, seed)]), path)
     elif index == len(three) - 1:
-        earlier = left(path)
+        earlier = earlier_map(path)
         before = None if earlier is None else earlier.panel("before")
         after = panel("after", learner, images, seed, start=before)
         maps.save(mapped(three, images, [before, after] if before else [after]), path)
@@ -73,7 +72,7 @@ PROBES: dict[str, tuple[Look, tuple[PanelName, ...]]] = {
 
 def known(name: str) -> tuple[Look, tuple[PanelName, ...]]:
     if name not in PROBES:
-        raise UserError(f"there is no probe {name!r}: choose one of {', '.join(PROBES)}")
+        raise UserError(f"unknown probe {name!r}: there are {', '.join(PROBES)}")
     return PROBES[name]
 
 
@@ -84,16 +83,15 @@ def probe(name: str, folder: Path, seed: int) -> Probe:
 
 def looked(name: str, folder: Path, stream: Stream) -> bool:
     """Whether this probe has seen the run in this folder to its end, and left a whole map."""
-    found = left(maps.path_in(folder, name))
+    seen = earlier_map(maps.path_in(folder, name))
     wanted = set(known(name)[1]) - ({"before"} if len(stream) == 1 else set())
-    return found is not None and wanted <= {panel.name for panel in found.panels}
+    return seen is not None and wanted <= {panel.name for panel in seen.panels}
 
 
-def findings(folder: Path) -> dict[str, Any]:
-    """What the probes of a run have measured, for its record."""
-    found = left(maps.path_in(folder, "statistics"))
-    measured = None if found is None else found.biased_phi
-    return {} if measured is None else {"biased_phi": measured.model_dump(mode="json")}
+def biased_phi(folder: Path) -> BiasedPhi | None:
+    """What the `statistics` probe of a run has measured, for its record."""
+    seen = earlier_map(maps.path_in(folder, "statistics"))
+    return None if seen is None else seen.biased_phi
 
 
 def forget(folder: Path) -> None:
@@ -172,7 +170,7 @@ def mapped(
     )
 
 
-def left(path: Path) -> Map | None:
+def earlier_map(path: Path) -> Map | None:
     """What was left here earlier. A damaged map counts as none, for it can be made again."""
     try:
         return maps.load(path)

@@ -1,20 +1,30 @@
-"""What a run leaves behind: the accuracy matrix R, the metrics, and how it came about.
+"""What a run leaves behind: the accuracy matrix R, and how it came about.
 
-R[i][j] is the accuracy in percent on task j after task i (paper, Sec. 3.1); entries that were
-never measured are None. Metrics are pure functions of R.
+R[i][j] is the accuracy in percent on task j after task i (paper, Sec. 3.1); entries that were never
+measured are None. Metrics are pure functions of R, computed when a record is read, so a metric that
+is added here is there for old records too. A record checks itself wherever it is read: what the
+file says must follow from its own matrix and configuration. Nothing here needs torch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NoReturn, Self
 
-from bntricks.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bntricks.errors import UserError, first_mistake
 from bntricks.files import write_atomically
+from bntricks.runs.config import Config
+from bntricks.runs.maps import BiasedPhi
 
 Matrix = Sequence[Sequence[float | None]]
+
+NAME = "record.json"
+ROUNDING = 1e-6
 
 
 def acc(r: Matrix) -> float:
@@ -33,50 +43,211 @@ def forgetting(r: Matrix) -> float | None:
     return None if drop is None else -drop
 
 
-def last(r: Matrix) -> float:
+def last_task(r: Matrix) -> float:
     """Accuracy on the newest task after it was learned."""
     return _known(r[-1][-1])
 
 
-def mean_so_far(r: Matrix) -> list[float | None]:
+def acc_after_each_task(r: Matrix) -> list[float | None]:
     """ACC after every task, over the tasks seen by then (Figure 3, left)."""
-    known = [[value for value in row if value is not None] for row in r]
-    return [_mean(row) if row else None for row in known]
+    measured = [[value for value in row if value is not None] for row in r]
+    return [_mean(row) if row else None for row in measured]
+
+
+METRICS: dict[str, Callable[[Matrix], Any]] = {
+    "acc": acc,
+    "bwt": bwt,
+    "forgetting": forgetting,
+    "last_task": last_task,
+    "acc_after_each_task": acc_after_each_task,
+}
+"""Every metric of an accuracy matrix, by its name in a record."""
 
 
 def metrics(r: Matrix) -> dict[str, Any]:
-    return {
-        "acc": acc(r),
-        "bwt": bwt(r),
-        "forgetting": forgetting(r),
-        "last_task": last(r),
-        "acc_after_each_task": mean_so_far(r),
-    }
+    return {name: metric(r) for name, metric in METRICS.items()}
 
 
-Record = dict[str, Any]
-"""A finished run, as the JSON object it is on disk."""
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Accuracies = tuple[tuple[Percent | None, ...], ...]
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-NAME = "record.json"
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+
+class Data(_Part):
+    """The images a run learned."""
+
+    fingerprint: str
+    classes: tuple[tuple[int, ...], ...] = ()
+    """Of each task."""
+    class_names: tuple[str, ...] = ()
+    images: dict[str, int]
+    """How many, to train and to test."""
+    official_images: dict[str, int] | None
+    cut_down: bool
+    """Fewer than the official data set has."""
+
+
+class Seconds(_Part):
+    """Spent on each task."""
+
+    train: tuple[Amount, ...] = ()
+    evaluate: tuple[Amount, ...] = ()
+
+
+class Record(_Part):
+    """A finished run."""
+
+    config: Config
+    accuracy: Accuracies
+    """R, over all classes (Class-IL)."""
+    task_il_accuracy: Accuracies = ()
+    """R, where the task is known (Task-IL)."""
+    data: Data
+    seconds: Seconds = Seconds()
+    steps: Count = 0
+    forwards: Count = 0
+    forwards_per_step: Positive
+    images_per_step: Amount = 0.0
+    images_per_second: Positive
+    tracking_forwards: Count = 0
+    tracking_skipped: Count = 0
+    peak_memory_mb: Amount = 0.0
+    digest: dict[str, Sha256] | None = None
+    """Hashes of the final network, and of the memory."""
+    versions: dict[str, str]
+    biased_phi: BiasedPhi | None = None
+    """What the `statistics` probe measured."""
+    trained_as: str | None = None
+    """Another name of the same recipe, under which the run was trained."""
+    path: Annotated[Path | None, Field(exclude=True)] = None
+    """Where it lies on disk."""
+    already_there: Annotated[bool, Field(exclude=True)] = False
+    """It was read, not trained."""
+
+    @property
+    def method(self) -> str:
+        return self.config.method
+
+    @property
+    def stream(self) -> str:
+        return self.config.stream
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        return metrics(self.accuracy)
+
+    @property
+    def acc(self) -> float:
+        return float(self.metrics["acc"])
+
+    @property
+    def bwt(self) -> float | None:
+        value = self.metrics["bwt"]
+        return None if value is None else float(value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The plain values that `record.json` and `--json` hold."""
+        values = self.model_dump(mode="json")
+        optional = ("digest", "biased_phi", "trained_as")
+        derived = {} if not self.task_il_accuracy else {"task_il": metrics(self.task_il_accuracy)}
+        return {
+            "method": self.method,
+            "stream": self.stream,
+            "seed": self.seed,
+            **self.metrics,
+            **derived,
+            **{k: v for k, v in values.items() if k not in optional or v is not None},
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """A record from the plain values of a file; raises ValueError if they contradict."""
+        if not isinstance(values, dict):
+            raise ValueError("not a JSON object")
+        record = cls.model_validate(values)
+        for key in ("method", "stream", "seed"):
+            if values.get(key) != getattr(record.config, key):
+                raise ValueError(f"{key} is not the configuration's")
+        claimed = {"the accuracy matrix": (values, record.metrics)}
+        if record.task_il_accuracy:
+            own = values.get("task_il", {})
+            claimed["the Task-IL matrix"] = (own, metrics(record.task_il_accuracy))
+        for matrix, (given, right) in claimed.items():
+            for key, value in right.items():
+                if key in given and not _same(given[key], value):
+                    raise ValueError(f"{key} does not follow from {matrix}")
+        return record
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        tasks = len(self.accuracy)
+        for name in ("accuracy", "task_il_accuracy"):
+            r: Accuracies = getattr(self, name)
+            if name == "task_il_accuracy" and not r:
+                continue
+            if not r or len(r) != tasks or any(len(row) != tasks for row in r) or None in r[-1]:
+                raise ValueError(f"{name} is not a square matrix with a whole last row")
+        return self
 
 
 def save(record: Record, folder: Path) -> None:
-    text = json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False)
+    text = json.dumps(record.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
     write_atomically(folder / NAME, text.encode())
 
 
 def load(folder: Path) -> Record | None:
-    """The record of a finished run, None if there is none."""
+    """The record of the run in this folder, None if there is none."""
     path = folder / NAME
+    return read(path) if path.exists() else None
+
+
+def read(path: Path) -> Record:
+    """The record in a file."""
     try:
-        record = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        record = None
-    if not isinstance(record, dict) or "accuracy" not in record:
-        raise UserError(f"{path} is no record of a run: delete it, or train again with --force")
-    return record
+        values = json.loads(path.read_bytes(), parse_constant=_refuse)
+        record = Record.from_json(values)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except ValidationError as error:
+        _refuse_file(path, first_mistake(error))
+    except json.JSONDecodeError:
+        _refuse_file(path, "not whole JSON")
+    except (ValueError, RecursionError) as error:
+        _refuse_file(path, str(error).splitlines()[0])
+    place = path.parent if path.name == NAME else path
+    return record.model_copy(update={"path": place, "already_there": True})
+
+
+def _refuse_file(path: Path, reason: str) -> NoReturn:
+    raise UserError(
+        f"{path} is no record of a run ({reason}): delete it, or train the run again",
+        remedy="force",
+    )
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of a record")
+
+
+def _same(given: Any, right: Any) -> bool:
+    if isinstance(right, list):
+        return (
+            isinstance(given, list) and len(given) == len(right) and all(map(_same, given, right))
+        )
+    if right is None or not isinstance(given, int | float):
+        return given is right
+    return bool(abs(given - right) < ROUNDING)
 
 
 def _after_learning(r: Matrix, reference: Any) -> float | None:

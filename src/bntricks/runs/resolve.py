@@ -12,17 +12,19 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.methods import find, make
+from bntricks.networks.norms import NORMS
+from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
-from bntricks.recipes.policies import Reservoir
 from bntricks.runs.config import REVISION, Config
 from bntricks.streams import Stream, open_stream
-from bntricks.training.bfloat16 import check_bf16
+from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
+from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.progress import Sink
 
 
-def prepare(
+def resolve(
     config: Config, data: Path | str | None, sink: Sink = lambda event: None
 ) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
@@ -30,6 +32,9 @@ def prepare(
     entry = find(config.method)
     config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
     method = make(config.method, **config.hyper)
+    for registry, name in ((NETWORKS, config.net), (NORMS, config.norm)):
+        registry.find(name)
+    OPTIMISERS.find(config.optimiser)
     check_device(config.device)
     if config.precision == "bf16":
         check_bf16(config.device)
@@ -54,8 +59,10 @@ def prepare(
         needed = {"class": len(stream.class_names), "task": len(stream)}[least]
         if change["memory"] < needed:
             raise UserError(
-                f"{config.method} keeps an image of each {least}, and there are {needed}: "
-                f"raise --memory to {needed} or more"
+                f"{config.method} keeps an image of each {least}, and there are {needed}: make it "
+                f"{needed} or more",
+                option="memory",
+                value=change["memory"],
             )
     if method.memory is None:
         change = {"memory": None, "memory_batch": default.memory_batch}
@@ -64,14 +71,6 @@ def prepare(
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
     return stream, config.model_copy(update=change)
-
-
-def check_device(name: str) -> None:
-    """Fail before any work if this machine has no such device."""
-    kind = torch.device(name).type
-    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
-    if (torch.device(name).index or 0) >= count:
-        raise UserError(f"--device {name}: torch finds no such device here; --device cpu works")
 
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
@@ -93,19 +92,20 @@ def check_ranks(config: Config, method: Method) -> None:
     """What ranks can share are steps that look at nothing but their batches."""
     if config.ranks != launched()[1]:
         raise UserError(
-            f"this run is split over {config.ranks} processes: torchrun --nproc-per-node "
-            f"{config.ranks} -m bntricks ..."
+            f"this run is split over {config.ranks} processes: start it with torchrun, "
+            f"{config.ranks} processes a node"
         )
     if config.ranks == 1:
         if config.synchronised:
             raise UserError(
-                "--synchronised is for several processes: torchrun --nproc-per-node N -m bntricks "
-                "run ..."
+                "this is for several processes: start the run with torchrun", option="synchronised"
             )
         return
     whole = (method.project, method.teacher, method.prepare)
-    if any(whole) or method.joint or not isinstance(method.memory, Reservoir | None):
+    if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
-            f"--method {config.method} cannot be split over processes: sgd, er and der and their "
-            "variants can; run it without torchrun"
+            "this method cannot be split over processes: sgd, er and der and their variants can; "
+            "run it without torchrun",
+            option="method",
+            value=config.method,
         )

@@ -12,13 +12,13 @@ from bntricks.training.progress import Sink
 
 
 @contextmanager
-def tensorboard(folder: Path) -> Iterator[Sink]:
+def tensorboard_sink(folder: Path) -> Iterator[Sink]:
     """A sink that writes losses, accuracies and the drift of φ under `folder/tensorboard`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise UserError(
-            "--tensorboard needs a package: pip install 'bntricks[tensorboard]'"
+            "this needs a package: pip install 'bntricks[tensorboard]'", option="tensorboard"
         ) from None
     writer: Any = SummaryWriter(str(folder / "tensorboard"))
 

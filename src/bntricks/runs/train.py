@@ -1,40 +1,44 @@
-"""The loop: train each task, then evaluate on all tasks seen so far."""
+"""One run: train each task, then evaluate on all tasks seen so far."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 
 from bntricks.batch import batch_count
-from bntricks.methods import make
-from bntricks.networks.resnet import ResNet
+from bntricks.errors import UserError
+from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
-from bntricks.runs.position import Place, batches, resume
 from bntricks.runs.stopping import postponed
-from bntricks.seeds import Generators, construction
-from bntricks.streams import Images, Stream, Task
-from bntricks.streams.augment import View
+from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
-from bntricks.training.allocator import keep_memory
-from bntricks.training.compiling import compile_passes
-from bntricks.training.distributed import ALONE, Ranks, Team
+from bntricks.training.backend import compile_passes, keep_freed_memory
+from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
 from bntricks.training.learner import Learner
-from bntricks.training.progress import Sink, Watch
-from bntricks.training.synchronised import synchronise
+from bntricks.training.loop import Position, learn_epochs
+from bntricks.training.progress import Progress, Sink
 
 Track = Literal["deferred", "every-step"]
 
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
+
+Measured = list[list[float | None]]
+
+
+class Save(Protocol):
+    """Saves a checkpoint at a position, now or if one is due."""
+
+    def __call__(self, position: Position, *, now: bool) -> None: ...
 
 
 @dataclass
@@ -43,8 +47,8 @@ class Outcome:
     over all classes (Class-IL) and among the task's own (Task-IL)."""
 
     learner: Learner
-    accuracy: list[list[float | None]]
-    within: list[list[float | None]]
+    accuracy: Measured
+    within: Measured
     train_seconds: list[float] = field(default_factory=list)
     evaluate_seconds: list[float] = field(default_factory=list)
 
@@ -61,8 +65,8 @@ def train(
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
     torch.set_num_threads(config.threads)
-    keep_memory()
-    learner = build(config, stream, Generators.of(config.seed))
+    keep_freed_memory()
+    learner = build(config, stream)
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
@@ -72,45 +76,31 @@ def train(
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
-    # Where the memory is mixed into every task but the first, its capacity is close enough.
-    mixed_in = learner.memory.capacity if learner.memory is not None and learner.method.mixes else 0
-    sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
-    watch = Watch(sink, total=config.epochs * sum(batch_count(n, config.batch) for n in sizes))
-    learner.state.report = watch.report
-    order = learner.generators.order
-    place, keep = resume(checkpoints, outcome, watch)
+    progress = Progress(sink, total=total_steps(learner, lessons, config))
+    learner.state.report = progress.work
+    position, save = resume(checkpoints, outcome, progress)
 
-    for index, lesson in list(lessons.items())[place.lesson :]:
-        start = time.perf_counter() - place.seconds
-        if place.order is None:
-            place.phi = phi(learner.net)
+    for index, lesson in list(lessons.items())[position.lesson :]:
+        start = time.perf_counter() - position.seconds
+        if position.order is None:
+            position.phi = phi(learner.net)
             learner.begin(lesson.classes, lesson.train.x, lesson.train.y)
         if track == "every-step":
-            watch.more = partial(moved, learner, place)
-        material = mixed(learner, lesson.train, stream)
-        images = material.x.to(learner.device)
-        per_epoch = batch_count(len(material), config.batch)
+            progress.details = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
         with postponed() if ranks.size == 1 else nullcontext(never) as asked_to_stop:
-            for ids in batches(place, len(material), config.batch, config.epochs, order):
-                # φ is next read when the task is over.
-                until_read = (config.epochs - place.epoch) * per_epoch - place.batch + 1
-                loss = learner.observe(
-                    images[ids.to(learner.device)],
-                    material.y[ids],
-                    ids=ids,
-                    horizon=until_read if track == "deferred" else None,
-                )
-                at = {"epoch": place.epoch + 1, "epochs": config.epochs}
-                watch.step(loss, task=index + 1, of=tasks, **at)
-                if place.batch == per_epoch:
-                    watch.tell("epoch")
-                place.seconds = time.perf_counter() - start
-                stop = asked_to_stop()
-                keep(place, now=stop)
-                if stop:
-                    break
-        keep(place, now=True)
+            learn_epochs(
+                learner,
+                *with_memory(learner, lesson.train, stream),
+                epochs=config.epochs,
+                progress=progress,
+                task=index + 1,
+                tasks=tasks,
+                position=position,
+                every_step=track == "every-step",
+                stop=partial(after_step, position, start, asked_to_stop, save),
+            )
+        save(position, now=True)
         learner.end(lesson.train.x, lesson.train.y)
         outcome.train_seconds.append(time.perf_counter() - start)
 
@@ -120,54 +110,39 @@ def train(
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
-        row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": watch.done}
-        sink({"event": "task", **row, **moved(learner, place)})
+        row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": progress.done}
+        sink({"event": "task", **row, **moved(learner, position)})
         if isinstance(ranks, Team):
             ranks.agree(pack(learner.state_dict()), f"what they learned in task {index + 1}")
-        place = Place(place.lesson + 1)
-        keep(place, now=True)
+        position = Position(position.lesson + 1)
+        save(position, now=True)
     return outcome
 
 
-def never() -> bool:
-    return False
+def after_step(
+    position: Position, start: float, asked_to_stop: Callable[[], bool], save: Save
+) -> bool:
+    """Save a checkpoint if one is due, or if the run is asked to stop; whether it is."""
+    position.seconds = time.perf_counter() - start
+    stop = asked_to_stop()
+    save(position, now=stop)
+    return stop
 
 
-def moved(learner: Learner, place: Place) -> dict[str, Any]:
-    """How far φ has moved since the task began."""
-    return {"phi_drift": drift(learner.net, place.phi)}
-
-
-def unmeasured(tasks: int) -> list[list[float | None]]:
-    return [[None] * tasks for _ in range(tasks)]
-
-
-def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
-    """Accuracy in percent on a task's test images: over all classes, and within the task."""
-    scores = learner.scores(task.test.x)
-    classes = torch.tensor(task.classes)
-    within = classes[scores[:, classes].argmax(1)]
-    hits = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
-    return 100 * hits[0], 100 * hits[1]
-
-
-def build(config: Config, stream: Stream, generators: Generators) -> Learner:
+def build(config: Config, stream: Stream) -> Learner:
     """A fresh network and all that goes with it, on its device."""
-    with construction(generators.init):
-        net = ResNet(
-            len(stream.class_names),
-            channels=stream.shape[0],
-            width=config.width,
-            blocks=config.blocks,
-            stages=config.stages,
-        )
     augment = config.augment == "standard"
-    return Learner(
-        net.to(memory_format=torch.channels_last),  # type: ignore[call-overload]
-        make(config.method, **config.hyper),
+    return build_learner(
+        config.method,
+        config.hyper,
+        net=config.net,
+        shape=stream.shape,
+        outputs=len(stream.class_names),
+        seed=config.seed,
+        network=config.model_dump(include={"width", "blocks", "stages", "norm"}),
         memory=config.memory or stream.memory,
         lr=config.lr,
-        seed=generators,
+        optimiser=config.optimiser,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
         device=config.device,
         batch=config.batch,
@@ -180,10 +155,77 @@ def build(config: Config, stream: Stream, generators: Generators) -> Learner:
     )
 
 
-def mixed(learner: Learner, images: Images, stream: Stream) -> Images:
+def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
+    """Accuracy in percent on a task's test images: over all classes, and within the task."""
+    scores = learner.scores(task.test.x)
+    classes = torch.tensor(task.classes)
+    within = classes[scores[:, classes].argmax(1)]
+    hits = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
+    return 100 * hits[0], 100 * hits[1]
+
+
+def resume(
+    checkpoints: Checkpoints | None, outcome: Outcome, progress: Progress
+) -> tuple[Position, Save]:
+    """The position to go on from, with everything as it was there, and how to save later ones."""
+    measured = [each.name for each in fields(outcome) if each.name != "learner"]
+    method = outcome.learner.method
+    # What such a task runs over cannot be made again once the memory has moved on.
+    whole_tasks = method.mixes and method.memory is not None and method.memory.fills == "step"
+
+    def save(position: Position, *, now: bool) -> None:
+        if checkpoints is None or not (now or checkpoints.due()):
+            return
+        if whole_tasks and position.order is not None:
+            return
+        progress.check()  # what is not finite is not worth going on from
+        checkpoints.save(
+            {
+                "learner": outcome.learner.state_dict(),
+                "measured": {name: getattr(outcome, name) for name in measured},
+                "place": vars(position),
+                "step": progress.done,
+            }
+        )
+
+    saved = None if checkpoints is None else checkpoints.load()
+    if saved is None:
+        return Position(), save
+    try:
+        outcome.learner.load_state_dict(saved["learner"])
+        for name in measured:
+            setattr(outcome, name, saved["measured"][name])
+        position, progress.done = Position(**saved["place"]), saved["step"]
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"the checkpoint does not fit this run ({str(error).splitlines()[0]}): train again "
+            "from the start",
+            remedy="force",
+        ) from None
+    progress.sink({"event": "resumed", "step": progress.done, "steps": progress.total})
+    return position, save
+
+
+def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[torch.Tensor, ...]:
     """What an epoch runs over; the published code corrupted what it mixed in."""
-    back = partial(corrupted, stream=stream) if learner.state.as_published else None
-    return Images(*learner.mixed(images.x, images.y, back))
+    change = partial(corrupted, stream=stream) if learner.state.as_published else None
+    return learner.mix_in_memory(images.x, images.y, change)
+
+
+def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> int:
+    """Where the memory is mixed into every task but the first, its capacity is close enough."""
+    mixed_in = learner.memory.capacity if learner.memory is not None and learner.method.mixes else 0
+    sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
+    return config.epochs * sum(batch_count(size, config.batch) for size in sizes)
+
+
+def moved(learner: Learner, position: Position) -> dict[str, Any]:
+    """How far φ has moved since the task began."""
+    return {"phi_drift": drift(learner.net, position.phi)}
+
+
+def unmeasured(tasks: int) -> Measured:
+    return [[None] * tasks for _ in range(tasks)]
 
 
 def together(stream: Stream) -> Task:
@@ -196,3 +238,7 @@ def together(stream: Stream) -> Task:
         ),
         test=stream[-1].test,
     )
+
+
+def never() -> bool:
+    return False

@@ -1,20 +1,19 @@
 """Streams: data as a sequence of tasks. `open_stream` opens one by its name, `from_arrays` makes
-one of images in memory, and STREAMS says what there is.
+one of images in memory, and STREAMS lists those that have a name.
 """
 
 from bntricks.streams.augment import View
 from bntricks.streams.files.progress import Report
-from bntricks.streams.opening import open_stream
-from bntricks.streams.registry import STREAMS, Known
+from bntricks.streams.registry import STREAMS, StreamInfo, open_stream
 from bntricks.streams.sources.arrays import from_arrays
 from bntricks.streams.stream import Images, Stream, Task
 
 __all__ = [
     "STREAMS",
     "Images",
-    "Known",
     "Report",
     "Stream",
+    "StreamInfo",
     "Task",
     "View",
     "from_arrays",

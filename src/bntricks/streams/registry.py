@@ -1,21 +1,36 @@
-"""The streams that can be opened by name. Each registers itself with the `stream` decorator."""
+"""The streams that can be opened by name. Those in `sources` register themselves, and any module
+that is imported can register more:
+
+    from bntricks.streams.registry import Options, StreamInfo, stream
+
+    @stream("mine", summary="…", tasks="3 × 2", image_size=32, memory=200, data="given")
+    def mine(info: StreamInfo, options: Options) -> Stream: ...
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
-from bntricks.streams.files.progress import Report
+from bntricks.errors import UserError
+from bntricks.files import expanded
+from bntricks.streams.files.progress import Report, silent
 from bntricks.streams.stream import Stream
 
+SMALLEST, LARGEST = 8, 512
 HELD_OUT = 0.2
+
+Origin = Literal["embedded", "download", "given"]
+"""Where images come from: the package; `data`, or else the official archive; only `data`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What can be said of a stream before its data is there. Plain values only."""
+class StreamInfo:
+    """What is known about a stream before its data is there. Plain values only."""
 
     name: str
     summary: str
@@ -27,8 +42,7 @@ class Known:
     """Default capacity of the memory."""
     official: tuple[int, int] | None
     """Training and test images of the full data set."""
-    data: Literal["embedded", "download", "given"]
-    """Where images come from: the package; `data`, or else the official archive; only `data`."""
+    data: Origin
 
     @property
     def fixed_split(self) -> bool:
@@ -38,21 +52,22 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the caller of open_stream asked for, checked as far as every stream agrees on it."""
+    """The arguments of open_stream, checked as far as all streams have them in common."""
 
     data: Path | None
     image_size: int | None
     images_per_class: int | None
     classes_per_task: int | None
-    tasks: tuple[tuple[str, ...], ...] | None
+    tasks: Sequence[Sequence[str]] | None
     held_out: float
     report: Report
 
 
-Opener = Callable[[Known, Options], Stream]
+Opener = Callable[[StreamInfo, Options], Stream]
 
-STREAMS: dict[str, Known] = {}
-OPENERS: dict[str, Opener] = {}
+STREAMS: dict[str, StreamInfo] = {}
+"""In the order in which lists show them: first those that need no download."""
+_OPENERS: dict[str, Opener] = {}
 
 
 def stream(
@@ -63,13 +78,92 @@ def stream(
     image_size: int,
     memory: int,
     official: tuple[int, int] | None = None,
-    data: Literal["embedded", "download", "given"],
+    data: Origin,
 ) -> Callable[[Opener], Opener]:
     """Register the function that opens the stream of this name."""
 
     def register(opener: Opener) -> Opener:
-        STREAMS[name] = Known(name, summary, tasks, image_size, memory, official, data)
-        OPENERS[name] = opener
+        info = StreamInfo(name, summary, tasks, image_size, memory, official, data)
+        origins = get_args(Origin)
+        infos = [*STREAMS.values(), info]
+        STREAMS.clear()
+        STREAMS.update({i.name: i for i in sorted(infos, key=lambda i: origins.index(i.data))})
+        _OPENERS[name] = opener
         return opener
 
     return register
+
+
+def open_stream(
+    name: str,
+    *,
+    data: Path | str | None = None,
+    image_size: int | None = None,
+    images_per_class: int | None = None,
+    classes_per_task: int | None = None,
+    tasks: Sequence[Sequence[str]] | None = None,
+    held_out: float = HELD_OUT,
+    report: Report | None = None,
+) -> Stream:
+    """Open a stream by its name (one of STREAMS).
+
+    `data` is the folder the images lie in (default: the environment's BNT_DATA; without either,
+    the official archive is downloaded once). `image_size` resizes to squares of that side;
+    `images_per_class` keeps the first training images of each class and the whole test set.
+    `classes_per_task`, `tasks` and `held_out` are for streams without a split of their own.
+    """
+    info = _find(name)
+    if image_size is not None and not SMALLEST <= image_size <= LARGEST:
+        raise UserError(
+            f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}",
+            option="image_size",
+            value=image_size,
+        )
+    if images_per_class is not None and images_per_class < 1:
+        raise UserError(
+            "it must be at least 1; leave it out to take all images",
+            option="images_per_class",
+            value=images_per_class,
+        )
+    if info.fixed_split:
+        split = {
+            "classes_per_task": classes_per_task is not None,
+            "tasks": tasks is not None,
+            "held_out": held_out != HELD_OUT,
+        }
+        chosen = [option for option, is_chosen in split.items() if is_chosen]
+        if chosen:
+            raise UserError(
+                f"{name} has a fixed split ({info.tasks}): leave this out, or use the stream "
+                "'folder' for a split of your own",
+                option=chosen[0],
+            )
+    elif not 0 < held_out < 1:
+        raise UserError(
+            f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}",
+            option="held_out",
+            value=held_out,
+        )
+    folder = data if data is not None else os.environ.get("BNT_DATA") or None
+    options = Options(
+        data=None if folder is None else expanded(folder),
+        image_size=image_size,
+        images_per_class=images_per_class,
+        classes_per_task=classes_per_task,
+        tasks=tasks,
+        held_out=held_out,
+        report=silent if report is None else report,
+    )
+    return _OPENERS[name](info, options)
+
+
+def _find(name: str) -> StreamInfo:
+    if name in STREAMS:
+        return STREAMS[name]
+    near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
+    guess = f" Did you mean {near[0]!r}?" if near else ""
+    raise UserError(
+        f"there is no such stream.{guess} Choose one of: {', '.join(STREAMS)}",
+        option="stream",
+        value=name,
+    )

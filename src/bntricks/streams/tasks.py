@@ -1,4 +1,4 @@
-"""From decoded images to tasks: which classes arrive together, and in which order. A label is the
+"""From a data set to tasks: which classes arrive together, and in which order. A label is the
 position of its class in the order of arrival.
 """
 
@@ -13,69 +13,108 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.files.decoded import Decoded, Part
-from bntricks.streams.stream import Images, Task
+from bntricks.streams.files.dataset import Dataset, Part
+from bntricks.streams.stream import Images, Stream, Task
+
+CLASSES_PER_TASK = 2
 
 Order = tuple[tuple[int, ...], ...]
-"""For each task the classes it brings, as their positions in the decoded images."""
+"""For each task the classes it brings, as their positions in the data set."""
+Moments = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation per channel, for pixels in [0, 1]."""
 
 
 def in_blocks_of(classes: int, per_task: int) -> Order:
     """Consecutive classes, per_task at a time; the last task may have fewer."""
     if per_task < 1:
-        raise UserError(f"classes_per_task is {per_task}: it must be at least 1")
-    every = range(classes)
-    return tuple(tuple(every[start : start + per_task]) for start in range(0, classes, per_task))
+        raise UserError("it must be at least 1", option="classes_per_task", value=per_task)
+    positions = range(classes)
+    return tuple(tuple(positions[k : k + per_task]) for k in range(0, classes, per_task))
 
 
-def by_name(tasks: Sequence[Sequence[str]], positions: dict[str, int]) -> Order:
-    """The tasks as the user listed them: every class exactly once."""
+def choose_order(
+    names: Sequence[str],
+    classes_per_task: int | None,
+    tasks: Sequence[Sequence[str]] | None,
+) -> Order:
+    """Classes in the order of their names, or the tasks as they are listed: every class once."""
+    if tasks is None:
+        per_task = CLASSES_PER_TASK if classes_per_task is None else classes_per_task
+        return in_blocks_of(len(names), per_task)
+    if classes_per_task is not None:
+        raise UserError("both tasks and classes_per_task are given: leave one of them out")
+    if isinstance(tasks, str) or any(isinstance(task, str) for task in tasks):
+        raise UserError(
+            "it must be a list of lists of classes, such as [['cat', 'dog'], ['owl']]",
+            option="tasks",
+        )
     listed = list(chain.from_iterable(tasks))
-    unknown = [name for name in listed if name not in positions]
+    unknown = [name for name in listed if name not in names]
     if unknown:
         raise UserError(
-            f"tasks name {_list(unknown)}, which there is not; the classes are {_list(positions)}"
+            f"no such class: {_join(unknown)}; the classes are {_join(names)}", option="tasks"
         )
-    order = tuple(tuple(positions[name] for name in task) for task in tasks)
-    times = Counter(chain.from_iterable(order))
-    twice = [name for name in dict.fromkeys(listed) if times[positions[name]] > 1]
-    if twice:
-        raise UserError(f"tasks list {_list(twice)} more than once: a class arrives in one task")
-    left_out = [name for name, position in positions.items() if position not in times]
-    if left_out:
+    repeated = [name for name, count in Counter(listed).items() if count > 1]
+    if repeated:
         raise UserError(
-            f"tasks leave out {_list(left_out)}: put every class into a task, or move it away"
+            f"listed more than once: {_join(repeated)}; a class arrives in one task", option="tasks"
         )
-    if not all(order):
-        raise UserError("tasks contain an empty task: every task needs at least one class")
-    return order
+    missing = [name for name in names if name not in listed]
+    if missing:
+        raise UserError(
+            f"not in any task: {_join(missing)}; add them, or move their images away",
+            option="tasks",
+        )
+    if not all(tasks):
+        raise UserError("one of them is empty: every task needs at least one class", option="tasks")
+    positions = {name: position for position, name in enumerate(names)}
+    return tuple(tuple(positions[name] for name in task) for task in tasks)
 
 
-def with_order(fingerprint: str, order: Order) -> str:
-    """For tasks that the user chose: labels follow the order, so other tasks are other data."""
-    return hashlib.sha256(f"{fingerprint} {order}".encode()).hexdigest()[:16]
+def make_stream(
+    name: str,
+    dataset: Dataset,
+    order: Order,
+    *,
+    images_per_class: int | None = None,
+    moments: Moments | None = None,
+    own_order: bool = False,
+    pad: int = 0,
+    flip: bool = False,
+    memory: int = 500,
+    official: tuple[int, int] | None = None,
+) -> Stream:
+    """The classes of a data set in this order. Test images are never cut down. Without `moments`,
+    mean and deviation are those of the first task, as nobody knows the later ones yet.
 
-
-def arrange(
-    decoded: Decoded, order: Order, images_per_class: int | None = None
-) -> tuple[tuple[Task, ...], tuple[str, ...]]:
-    """The tasks and the names of their labels. Test images are never cut down."""
-    tasks = []
-    label = 0
+    `own_order` is for an order that the user chose: labels follow it, so that a different order
+    makes different data, with a different fingerprint.
+    """
+    tasks, label = [], 0
     for classes in order:
         labels = tuple(range(label, label + len(classes)))
-        tasks.append(
-            Task(
-                labels,
-                _take(decoded.train, classes, labels, images_per_class),
-                _take(decoded.test, classes, labels, None),
-            )
-        )
+        train = _take(dataset.train, classes, labels, images_per_class)
+        tasks.append(Task(labels, train, _take(dataset.test, classes, labels, None)))
         label += len(classes)
-    return tuple(tasks), tuple(decoded.class_names[k] for k in chain.from_iterable(order))
+    mean, std = moments or first_task_moments(tasks)
+    fingerprint = dataset.fingerprint
+    if own_order:
+        fingerprint = hashlib.sha256(f"{fingerprint} {order}".encode()).hexdigest()[:16]
+    return Stream(
+        name,
+        tuple(tasks),
+        tuple(dataset.class_names[k] for k in chain.from_iterable(order)),
+        mean,
+        std,
+        fingerprint,
+        pad=pad,
+        flip=flip,
+        memory=memory,
+        official=official,
+    )
 
 
-def first_task_moments(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def first_task_moments(tasks: Sequence[Task]) -> Moments:
     """Mean and standard deviation per channel of the first task's training images, in [0, 1]."""
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
@@ -90,22 +129,26 @@ def first_task_moments(tasks: Sequence[Task]) -> tuple[tuple[float, ...], tuple[
     return tuple(mean), tuple(std)
 
 
-def _take(part: Part, classes: Sequence[int], labels: Sequence[int], at_most: int | None) -> Images:
+def _take(
+    part: Part, classes: Sequence[int], labels: Sequence[int], images_per_class: int | None
+) -> Images:
     starts = [0, *accumulate(part.counts)]
-    kept = [part.counts[k] if at_most is None else min(at_most, part.counts[k]) for k in classes]
-    y = torch.tensor(labels).repeat_interleave(torch.tensor(kept))
-    pieces = [part.x.narrow(0, starts[k], n) for k, n in zip(classes, kept, strict=True)]
+    counts = [part.counts[k] for k in classes]
+    if images_per_class is not None:
+        counts = [min(images_per_class, count) for count in counts]
+    y = torch.tensor(labels).repeat_interleave(torch.tensor(counts))
+    pieces = [part.x.narrow(0, starts[k], n) for k, n in zip(classes, counts, strict=True)]
     return Images(in_one(pieces), y)
 
 
 def in_one(pieces: Sequence[Tensor]) -> Tensor:
-    """Their rows, one after the other: a view where they lie so in memory, so that workers go on
-    sharing the decoded images; else a copy."""
+    """Their rows, one after the other: a view if that is how they lie in memory, so that workers
+    go on sharing the decoded images; else a copy."""
     first, rows = pieces[0], sum(map(len, pieces))
-    memory = first.untyped_storage().data_ptr()
+    storage = first.untyped_storage().data_ptr()
     ends = accumulate((piece.nbytes for piece in pieces), initial=first.data_ptr())
     if all(
-        piece.untyped_storage().data_ptr() == memory
+        piece.untyped_storage().data_ptr() == storage
         and piece.is_contiguous()
         and piece.data_ptr() == end
         for piece, end in zip(pieces, ends, strict=False)
@@ -114,6 +157,6 @@ def in_one(pieces: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(pieces))
 
 
-def _list(names: Sequence[str] | dict[str, int]) -> str:
-    first = [repr(name) for name in names][:10]
-    return ", ".join(first) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+def _join(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(repr, names[:10])) + more

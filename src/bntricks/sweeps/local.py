@@ -19,7 +19,7 @@ from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bntricks.errors import HeldError, RunError, UserError
+from bntricks.errors import PlannedError
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
@@ -36,8 +36,8 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What all runs of a sweep share."""
+class Shared:
+    """What all runs of a sweep have in common."""
 
     data: Path | None = None
     out: Path = Path("runs")
@@ -45,25 +45,25 @@ class Order:
     probe: str | None = None
     checkpoint_seconds: float = 120.0
 
-    def carry_out(self, config: Config, tell: Sink) -> Record:
-        """One run of the sweep, wherever it may be."""
-        from bntricks.runs.folder import (
-            run,  # torch is imported where work is done, not by the parent
-        )
+    def run(self, config: Config, sink: Sink) -> Record:
+        """One run of the sweep, in whatever process this is."""
+        # torch is imported where work is done, not by the parent.
+        from bntricks.runs.folder import run
 
-        found = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=tell)
-        tell({"event": "finished", "record": found})
-        return found
+        record = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=sink)
+        ended = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
+        sink({"event": "finished", **ended})
+        return record
 
 
 def sweep(
     configs: Sequence[Config],
-    order: Order = Order(),  # noqa: B008 (frozen)
+    shared: Shared = Shared(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
     sink: Sink = lambda event: None,
 ) -> list[Record | Failure]:
-    """The records of these runs, in order. The sink hears every run's events with its index."""
+    """The records of these runs, in order. The sink gets every run's events with its index."""
     count = min(workers or available_cores(), len(configs))
     spawn = multiprocessing.get_context("spawn")
     manager = SyncManager(ctx=spawn)
@@ -74,7 +74,7 @@ def sweep(
     ):
         events: queue.Queue[dict[str, Any]] = manager.Queue()
         futures = [
-            pool.submit(_run, index, config, order, events) for index, config in enumerate(configs)
+            pool.submit(_run, index, config, shared, events) for index, config in enumerate(configs)
         ]
         try:
             while not all(future.done() for future in futures):
@@ -93,7 +93,7 @@ def sweep(
 
 def failure(config: Config, error: BaseException) -> Failure:
     """Why a run did not finish, in a line."""
-    if isinstance(error, UserError | RunError | HeldError):
+    if isinstance(error, PlannedError):
         return Failure(config, str(error))
     return Failure(config, f"{type(error).__name__}: {error}")
 
@@ -103,8 +103,8 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _run(index: int, config: Config, order: Order, events: queue.Queue[dict[str, Any]]) -> Record:
-    return order.carry_out(config, lambda event: events.put({"run": index, **event}))
+def _run(index: int, config: Config, shared: Shared, events: queue.Queue[dict[str, Any]]) -> Record:
+    return shared.run(config, lambda event: events.put({"run": index, **event}))
 
 
 def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) -> None:

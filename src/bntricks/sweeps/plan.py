@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bntricks.streams import Stream
 
 STEPS = 3
-"""Measured of each kind of run, after one to warm up."""
+"""Steps measured of each kind of run, after one to warm up."""
 
 
 def plan(
@@ -63,11 +63,11 @@ def seconds_left(
     from bntricks.batch import batch_count
     from bntricks.runs import probes
     from bntricks.runs.folder import finished
-    from bntricks.runs.resolve import prepare
+    from bntricks.runs.resolve import resolve
 
     total, measured = 0.0, dict[str, float]()
-    for asked in configs:
-        stream, config = prepare(asked, data)
+    for requested in configs:
+        stream, config = resolve(requested, data)
         folder = Path(out) / config.identity(stream.fingerprint)
         looked = probe is None or probes.looked(probe, folder, stream)
         if looked and finished(config, stream, out) is not None:
@@ -86,10 +86,9 @@ def step_seconds(config: Config, stream: Stream) -> float:
     import torch
 
     from bntricks.runs.train import build
-    from bntricks.seeds import Generators
 
     torch.set_num_threads(config.threads)
-    learner = build(config.model_copy(update={"epochs": 1}), stream, Generators.of(0))
+    learner = build(config.model_copy(update={"epochs": 1}), stream)
     seconds = 0.0
     for task in stream[:2]:
         some = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())

@@ -20,9 +20,10 @@ from typing import Any
 
 from bntricks.errors import HeldError, UserError
 from bntricks.files import write_atomically
+from bntricks.runs import record as records
 from bntricks.runs.config import Config
 from bntricks.runs.record import NAME, Record
-from bntricks.sweeps.local import Failure, Order, failure
+from bntricks.sweeps.local import Failure, Shared, failure
 from bntricks.training.progress import Sink
 
 POLL_SECONDS = 0.3
@@ -41,15 +42,15 @@ class Request:
 
 
 def sweep_on_ray(
-    configs: Sequence[Config], order: Order, request: Request, sink: Sink = lambda event: None
+    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink = lambda event: None
 ) -> list[Record | Failure]:
     """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
-    with redirect_stdout(sys.stderr):  # Ray tells of a lost node on stdout, even when not to log
-        return _sweep(configs, order, request, sink)
+    with redirect_stdout(sys.stderr):  # Ray reports a lost node on stdout, even if it is not to log
+        return _sweep(configs, shared, request, sink)
 
 
 def _sweep(
-    configs: Sequence[Config], order: Order, request: Request, sink: Sink
+    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink
 ) -> list[Record | Failure]:
     ray = _connected(request.address)
     try:
@@ -59,10 +60,10 @@ def _sweep(
         )
         mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
         task = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
-        order = replace(order, out=order.out.absolute())
+        shared = replace(shared, out=shared.out.absolute())
         waiting = {
             task.options(name=f"{config.method} {config.seed}").remote(
-                index, config, order, mailbox
+                index, config, shared, mailbox
             ): index
             for index, config in enumerate(configs)
         }
@@ -93,22 +94,24 @@ class Mailbox:
         return events
 
 
-def _run(index: int, config: Config, order: Order, mailbox: Any) -> tuple[Record, dict[str, bytes]]:
+def _run(
+    index: int, config: Config, shared: Shared, mailbox: Any
+) -> tuple[Record, dict[str, bytes]]:
     """On a node: the record, and the files that belong beside it."""
 
-    def tell(event: dict[str, Any]) -> None:
+    def send(event: dict[str, Any]) -> None:
         mailbox.put.remote({"run": index, **event})
 
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            record = order.carry_out(config, tell)
+            record = shared.run(config, send)
             break
         except HeldError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(1.0)
-    folder = Path(record["path"])
+    folder = _folder(record)
     return record, {path.name: path.read_bytes() for path in folder.glob("*.json")}
 
 
@@ -119,12 +122,18 @@ def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
         return failure(config, error.cause)
     except ray.exceptions.RayError as error:
         return Failure(config, f"the cluster lost it: {str(error).splitlines()[0]}")
-    folder = Path(record["path"])
+    folder = _folder(record)
     if not (folder / NAME).exists():  # the node's disk is not ours
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
             write_atomically(folder / name, content)
-    return dict(record)
+    read = records.read(folder / NAME)  # which checks itself
+    return read.model_copy(update={"already_there": record.already_there})
+
+
+def _folder(record: Record) -> Path:
+    assert record.path is not None
+    return record.path
 
 
 def _connected(address: str) -> Any:
@@ -134,14 +143,18 @@ def _connected(address: str) -> Any:
         import ray
         import ray.util.scheduling_strategies
     except ImportError:
-        raise UserError("--ray needs Ray on every machine: pip install 'bntricks[ray]'") from None
+        raise UserError(
+            "this needs Ray on every machine: pip install 'bntricks[ray]'", option="ray"
+        ) from None
     try:
         _knock(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"--ray {address}: {str(error).splitlines()[0]}; start a cluster with `ray start "
-            "--head`, or give the address of one"
+            f"{str(error).splitlines()[0]}; start a cluster with `ray start`, or give the address "
+            "of one",
+            option="ray",
+            value=address,
         ) from None
     return ray
 

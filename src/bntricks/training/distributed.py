@@ -13,22 +13,24 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bntricks.batch import Batch
 from bntricks.errors import RunError
-from bntricks.norm import Moments, follow, frozen_ema, observed
+from bntricks.norm import Moments, follow, frozen_ema, layers, observed
 
 PATIENCE = timedelta(minutes=30)
-"""With ranks that prepare a task or write a checkpoint."""
+"""How long to wait for ranks that prepare a task or write a checkpoint."""
 
 
 class Ranks(Protocol):
-    """What a step asks of its companions."""
+    """The processes that share a step, this one among them."""
 
     rank: int
     size: int
@@ -92,9 +94,9 @@ class Team:
         rows = self._rows(count)
         if rows is None:
             return outputs
-        found = outputs.new_zeros(count, *outputs.shape[1:])
-        found[rows] = outputs
-        return self.add(found)
+        whole = outputs.new_zeros(count, *outputs.shape[1:])
+        whole[rows] = outputs
+        return self.add(whole)
 
     def add(self, tensor: Tensor) -> Tensor:
         dist.all_reduce(tensor)
@@ -104,7 +106,7 @@ class Team:
     def tracking(self, net: nn.Module) -> Iterator[None]:
         with observed(net) as seen, frozen_ema(net):
             yield
-        follow(net, {name: self._merged(found) for name, found in seen.items()})
+        follow(net, {name: self._merged(own) for name, own in seen.items()})
 
     def agree(self, state: bytes, what: str) -> None:
         """Stop unless all ranks have come to the same."""
@@ -154,3 +156,47 @@ def launched() -> tuple[int, int]:
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return 0, 1
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def synchronise(net: nn.Module) -> None:
+    """From now on BatchNorm normalises by the moments of all ranks' parts together.
+    (`nn.SyncBatchNorm` refuses CPU tensors.)"""
+    for layer in layers(net).values():
+        layer.forward = partial(_normalised, layer)  # type: ignore[method-assign]
+
+
+def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
+    if not layer.training:
+        return type(layer).forward(layer, x)
+    over = [0, *range(2, x.dim())]
+    shape = [1, -1] + [1] * (x.dim() - 2)
+    count = x.new_full((1,), x.numel() / x.shape[1])
+    sums = _sum(torch.cat([x.sum(over), count]))
+    mean = sums[:-1] / sums[-1]
+    centred = x - mean.view(shape)
+    var = _sum(centred.square().sum(over)) / sums[-1]
+    out = centred * (var + layer.eps).rsqrt().view(shape)
+    if not layer.affine:
+        return out
+    return out * layer.weight.view(shape) + layer.bias.view(shape)
+
+
+def _sum(x: Tensor) -> Tensor:
+    total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Sum(torch.autograd.Function):
+    """A sum over ranks that gradients flow through: each rank's loss depends on all parts."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        total = gradients[0].clone()
+        dist.all_reduce(total)
+        return total

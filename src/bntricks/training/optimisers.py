@@ -1,19 +1,45 @@
-"""θ ← θ − η·(∇ + w·θ): plain gradient descent, which keeps nothing between two steps.
-
-`torch.optim.SGD` gives the same bits, but brings PyTorch's compiler into every process that trains,
-which takes longer to import than torch itself (`python -X importtime -c "import torch._dynamo"`).
-"""
+"""How θ moves, by name. An optimiser's state is part of a snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from bntricks.registry import Registry
 
-class Descent:
-    """One step at a time, of these parameters: those that have a gradient move."""
+
+class Optimiser(Protocol):
+    """One step at a time, of the parameters it was made with."""
+
+    lr: float
+
+    def zero_grad(self) -> None: ...
+    def step(self) -> None: ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it keeps between two steps: tensors and plain values, nested."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+MakeOptimiser = Callable[[Iterable[nn.Parameter], float, float], Optimiser]
+"""Of parameters, learning rate and weight decay w, which adds w·θ to the gradient."""
+
+OPTIMISERS: Registry[MakeOptimiser] = Registry("optimiser")
+
+
+@OPTIMISERS.named("sgd")
+class GradientDescent:
+    """θ ← θ − η·(∇ + w·θ): plain gradient descent, which keeps nothing between two steps.
+
+    `torch.optim.SGD` gives the same bits, but brings PyTorch's compiler into every process that
+    trains, which takes longer to import than torch itself
+    (`python -X importtime -c "import torch._dynamo"`).
+    """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
         self.parameters = list(parameters)
@@ -32,3 +58,9 @@ class Descent:
         if self.decay:
             slopes = list(torch._foreach_add(slopes, moving, alpha=self.decay))
         torch._foreach_add_(moving, slopes, alpha=-self.lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass

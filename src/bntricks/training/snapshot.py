@@ -6,11 +6,11 @@ import copy
 from dataclasses import asdict
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from bntricks.recipes.language import Lesson
 from bntricks.seeds import Generators
-from bntricks.training.step import Cost, State
+from bntricks.training.state import Cost, State
 
 
 def previous(net: nn.Module) -> nn.Module:
@@ -20,33 +20,38 @@ def previous(net: nn.Module) -> nn.Module:
 
 def snapshot(state: State, generators: Generators) -> dict[str, Any]:
     """Tensors and plain values, nested. The tensors are the learner's own, not copies."""
+    lasting = state.method.classify.fits == "task end"
     return {
         "net": state.net.state_dict(),
+        "optimiser": state.optimiser.state_dict(),
         "memory": None if state.memory is None else state.memory.state_dict(),
         "generators": generators.state_dict(),
         "lesson": asdict(state.lesson),
         "teacher": None if state.teacher is None else state.teacher.state_dict(),
         "recorded": state.recorded,
+        "fitted": state.fitted if lasting else {},
         "cost": asdict(state.cost),
         "since_skip": state.since_skip,
     }
 
 
-def restore(state: State, generators: Generators, found: dict[str, Any]) -> None:
+def restore(state: State, generators: Generators, values: dict[str, Any]) -> None:
     """Bring a state that was made alike to where another one was."""
-    state.net.load_state_dict(found["net"])
+    state.net.load_state_dict(values["net"])
+    state.optimiser.load_state_dict(values.get("optimiser", {}))
     if state.memory is not None:
-        state.memory.load_state_dict(found["memory"])
-    generators.load_state_dict(found["generators"])
-    lesson = found["lesson"]
+        state.memory.load_state_dict(values["memory"])
+    generators.load_state_dict(values["generators"])
+    lesson = values["lesson"]
     new, old = tuple(lesson["new"]), tuple(lesson["old"])
     state.lesson = Lesson(lesson["t"], new, old, lesson["size"])
     state.teacher = None
-    if found["teacher"] is not None:
+    if values["teacher"] is not None:
         state.teacher = previous(state.net)
-        state.teacher.load_state_dict(found["teacher"])
-    recorded = found["recorded"]
+        state.teacher.load_state_dict(values["teacher"])
     device = next(state.net.parameters()).device
+    recorded: Tensor | None = values["recorded"]
     state.recorded = None if recorded is None else recorded.to(device)
-    state.cost, state.since_skip = Cost(**found["cost"]), found["since_skip"]
+    state.fitted = {name: t.to(device) for name, t in values.get("fitted", {}).items()}
+    state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
     state.net.train()

@@ -7,19 +7,15 @@ each batch through the network, step θ, update the memory. When a recipe names 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Tensor
 
-from bntricks.batch import BalanceRule, Batch, balance, copies
-from bntricks.memory import Memory
-from bntricks.networks.folded import folded
-from bntricks.networks.resnet import features
-from bntricks.norm import ema_reach, frozen_ema, mode, skip_ema, update_ema
+from bntricks.batch import Batch, balance, copies
+from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.language import (
     BM,
     BM2,
@@ -28,104 +24,12 @@ from bntricks.recipes.language import (
     Bp,
     Bt,
     Copies,
-    Lesson,
-    Method,
+    Pass,
     Source,
     Term,
     Union,
 )
-from bntricks.training.distributed import ALONE, Ranks
-from bntricks.training.optimisers import Descent
-
-View = Callable[[Tensor, Generator | None], Tensor]
-"""Raw samples to network inputs: augmented by the generator, plain without one."""
-
-Report = Callable[[str, int, int], None]
-"""How far long work outside the steps is: what, done, total."""
-
-
-@dataclass
-class Cost:
-    """What the steps so far have taken."""
-
-    steps: int = 0
-    forwards: int = 0
-    images: int = 0
-    tracking_forwards: int = 0
-    tracking_skipped: int = 0
-
-
-@dataclass
-class State:
-    """What a step reads and changes."""
-
-    net: nn.Module
-    optimiser: Descent
-    method: Method
-    memory: Memory | None
-    view: View
-    stream_augmentation: Generator
-    replay_augmentation: Generator
-    batch: int = 32
-    memory_batch: int = 32
-    epochs: int = 1
-    """Passes over a task, for methods that prepare themselves for as long as they train."""
-    tasks: int | None = None
-    """How many tasks there will be, for methods that share out their memory in advance."""
-    rule: BalanceRule = "count"
-    precision: Literal["float32", "bf16"] = "float32"
-    as_published: bool = False
-    """Bring back the published code's slips: see `quirks.py`."""
-    report: Report = lambda what, done, total: None
-    lesson: Lesson = field(default_factory=Lesson)
-    teacher: nn.Module | None = None
-    """The network as it was before this task."""
-    recorded: Tensor | None = None
-    """Outputs recorded at the task's start, a row for each of its samples."""
-    cost: Cost = field(default_factory=Cost)
-    ranks: Ranks = ALONE
-    """With whom a step is shared."""
-    since_skip: int | None = None
-    """Tracked steps since one was left out; None if none was."""
-
-    def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
-        """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
-        of the weights until it is left."""
-        lower = self.precision == "bf16"
-        return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """h(x), in the mode and with the tracking the caller has set; counted."""
-        self.cost.forwards += 1
-        self.cost.images += len(x)
-        with self.arithmetic(x):
-            return self.net(x).float()  # type: ignore[no-any-return]
-
-    def embed(self, x: Tensor) -> Tensor:
-        """f(x) of inputs, in the mode the caller has set."""
-        with self.arithmetic(x):
-            return features(self.net, x).float()
-
-    @torch.no_grad()
-    def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
-        """f(x) of raw samples, in evaluation mode."""
-        with mode(self.net, training=False):
-            reader = self.reader(len(x))
-            parts = (self.view(part, None) for part in torch.split(x, batch))
-            return torch.cat([reader.embed(part) for part in parts])
-
-    def reader(self, images: int) -> State:
-        """This state with the network that scores so many images fastest, for as long as θ and φ
-        stay as they are."""
-        if self.precision != "float32":
-            return self
-        return replace(self, net=folded(self.net, images))
-
-    @property
-    def stale(self) -> bool:
-        """φ still lacks passes that were left out, so it must not be read yet."""
-        reach = ema_reach(self.net)
-        return self.since_skip is not None and (reach is None or self.since_skip < reach)
+from bntricks.training.state import State
 
 
 def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
@@ -152,15 +56,15 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             for batch, terms in passes:
                 part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
-                    logits = state.forward(part.x)
+                    seen = _forward(state, part, terms)
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
-                losses = [_term(state, term, share, logits, part) for term in terms]
+                losses = [share * _weight(state, term) * term.loss.of(seen) for term in terms]
                 loss = torch.stack(losses).sum()
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
                 if batch is draws.current:
-                    outputs = state.ranks.whole(logits.detach(), len(batch))
+                    outputs = state.ranks.whole(seen.logits.detach(), len(batch))
             _sum_gradients(state)
         if passes:
             state.optimiser.step()
@@ -263,8 +167,17 @@ def _sum_gradients(state: State) -> None:
                 state.ranks.add(parameter.grad)
 
 
-def _term(state: State, term: Term, share: float, logits: Tensor, batch: Batch) -> Tensor:
-    weight = share * term.weight
-    if term.shared:  # λ = |M| / |T_t|, 0 while nothing is stored
-        weight *= state.memory.capacity / state.lesson.size if state.memory else 0.0
-    return weight * term.loss.of(logits, batch, state.lesson)
+def _forward(state: State, batch: Batch, terms: Iterable[Term]) -> Pass:
+    features = None
+    if any(term.loss.features for term in terms):
+        logits, features = state.forward_with_features(batch.x)
+    else:
+        logits = state.forward(batch.x)
+    return Pass(logits, batch, state.lesson, state.net, features)
+
+
+def _weight(state: State, term: Term) -> float:
+    if not term.shared:
+        return term.weight
+    # λ = |M| / |T_t|, 0 while nothing is stored
+    return term.weight * (state.memory.capacity / state.lesson.size if state.memory else 0.0)

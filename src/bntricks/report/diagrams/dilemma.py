@@ -138,4 +138,4 @@ def _spiral(centre: Point, count: int, turned: float) -> Iterator[Point]:
 
 def _clear(points: Iterator[Point], taken: Sequence[Point]) -> list[Point]:
     """Those that cover none of the others."""
-    return [point for point in points if all(math.dist(point, one) > 7.5 for one in taken)]
+    return [point for point in points if all(math.dist(point, other) > 7.5 for other in taken)]

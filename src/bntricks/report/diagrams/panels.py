@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from bntricks.recipes.language import Method
 from bntricks.report.diagrams.drawing import (
     BLACK,
     INK,
@@ -25,13 +25,16 @@ from bntricks.report.diagrams.drawing import (
 from bntricks.report.diagrams.passes import Pass, in_words, notes, passes
 from bntricks.report.diagrams.tiles import FRAME, STORED, TILE, source_width, tiles
 
+if TYPE_CHECKING:
+    from bntricks.recipes.language import Method
+
 THETA, PHI = "#009E73", "#D55E00"
 EDGE, GAP, PAD = 12, 12, 8
 TITLE, BAND, RISE, FALL, NAME, NOTE = 30, 24, 14, 24, 15, 15
 INSIDE = NAME + TILE + PAD
 """The height of a frame."""
-LEAST, TOLD, CHIP = 126, 178, 22
-"""The least width of what is drawn; up to which notes widen it; that of the memory's chip."""
+LEAST_WIDTH, NOTES_WIDTH, CHIP = 126, 178, 22
+"""The least width of what is drawn; how far notes may widen it; the width of the memory's chip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +66,15 @@ class Heights:
 
 def panels(methods: Sequence[tuple[str, Method]]) -> list[Drawing]:
     """A panel for each title and recipe, all of one height."""
-    columns = [[_column(one) for one in passes(method)] for _, method in methods]
+    columns = [[_column(forward) for forward in passes(method)] for _, method in methods]
     widths = [_width(title, m, c) for (title, m), c in zip(methods, columns, strict=True)]
     heights = Heights.of(
-        max((len(column.losses) for found in columns for column in found), default=0),
+        max((len(column.losses) for own in columns for column in own), default=0),
         max(len(_notes(m, w)) for (_, m), w in zip(methods, widths, strict=True)),
     )
     return [
-        _panel(title, method, found, width, heights)
-        for (title, method), found, width in zip(methods, columns, widths, strict=True)
+        _panel(title, method, own, width, heights)
+        for (title, method), own, width in zip(methods, columns, widths, strict=True)
     ]
 
 
@@ -91,11 +94,11 @@ def _panel(
         shapes += _pass(column, left, at)
     middle = (at.losses + at.frames - RISE) / 2
     placed = zip(lefts, columns, strict=True)
-    for (left, one), (right, other) in pairwise(placed):
-        if 0 < one.shown.update == other.shown.update:
+    for (left, column), (right, following) in pairwise(placed):
+        if 0 < column.shown.update == following.shown.update:
             # Halfway between the two losses, not between the frames.
-            end = left + (one.width + _label_width(one.losses)) / 2
-            start = right + (other.width - _label_width(other.losses)) / 2
+            end = left + (column.width + _label_width(column.losses)) / 2
+            start = right + (following.width - _label_width(following.losses)) / 2
             shapes.append(Words((end + start) / 2, middle + 4, "+", anchor="middle"))
     for index, (chip, text) in enumerate(_notes(method, width)):
         y = at.phi + BAND + 8 + index * NOTE
@@ -107,19 +110,21 @@ def _panel(
 
 def _pass(column: Column, x: float, at: Heights) -> Iterator[Shape]:
     """One pass: its frame and batch, its losses on the way up, its arrow down."""
-    one, width, middle = column.shown, column.width, x + column.width / 2
+    forward, width, middle = column.shown, column.width, x + column.width / 2
     yield Box(x, at.frames, width, INSIDE, fill=INK, shade=0.07, stroke=FRAME)
-    if one.source is None:
-        lines = tuple(wrapped(one.name, width - PAD, 9))
+    if forward.source is None:
+        lines = tuple(wrapped(forward.name, width - PAD, 9))
         yield Box(x + 2, at.frames + 2, width - 4, INSIDE - 4, lines, size=9)
     else:
-        yield Box(x + 2, at.frames + 1, width - 4, NAME, (one.name,), size=9)
-        yield from tiles(one.source, middle - source_width(one.source) / 2, at.frames + NAME + 2)
+        yield Box(x + 2, at.frames + 1, width - 4, NAME, (forward.name,), size=9)
+        yield from tiles(
+            forward.source, middle - source_width(forward.source) / 2, at.frames + NAME + 2
+        )
     yield from _upwards(column, middle, at)
     foot = at.frames + INSIDE
-    if one.phi == "moves":
+    if forward.phi == "moves":
         yield Line(middle, foot, 0, FALL, PHI, "arrow", width=2.2)
-    elif one.phi == "leaves":
+    elif forward.phi == "leaves":
         yield Line(middle, foot, 0, 10, INK, "stop", width=1.2)
 
 
@@ -139,16 +144,16 @@ def _upwards(column: Column, middle: float, at: Heights) -> Iterator[Shape]:
     yield Line(middle, top, 0, TITLE + BAND - top, THETA, "arrow", dashed=dashed, width=2.2)
 
 
-def _column(one: Pass) -> Column:
-    """Losses are a line each; the words of whoever guides are broken."""
-    if one.theta == "moves":
-        first, *more = (clipped(text, 30) for text in one.losses)
+def _column(forward: Pass) -> Column:
+    """Each loss is one line; what guides the gradient is told in words, broken into lines."""
+    if forward.theta == "moves":
+        first, *more = (clipped(text, 30) for text in forward.losses)
         losses = (first, *(f"+ {text}" for text in more))
     else:
-        losses = tuple(line for text in one.losses for line in wrapped(clipped(text, 80), 80))
-    inside = source_width(one.source) if one.source is not None else 56.0
-    name = text_width(one.name, 9) if one.source is not None else 0.0
-    return Column(one, losses, max(inside + 2 * PAD, name + PAD, _label_width(losses)))
+        losses = tuple(line for text in forward.losses for line in wrapped(clipped(text, 80), 80))
+    inside = source_width(forward.source) if forward.source is not None else 56.0
+    name = text_width(forward.name, 9) if forward.source is not None else 0.0
+    return Column(forward, losses, max(inside + 2 * PAD, name + PAD, _label_width(losses)))
 
 
 def _width(title: str, method: Method, columns: Sequence[Column]) -> float:
@@ -156,9 +161,11 @@ def _width(title: str, method: Method, columns: Sequence[Column]) -> float:
         text_width(text, 12, bold=True) + 2 * PAD for text in (_theta(method), _phi(method))
     )
     heading = text_width(clipped(title), 13, bold=True)
-    # Notes that would take a few lines more get some room, but no say.
-    told = min(TOLD, max((text_width(text, 10) + CHIP for text in _texts(method)), default=0.0))
-    return max(_passing(columns), bands, heading, told, LEAST) + 2 * EDGE
+    # Long notes are broken into lines rather than making the panel much wider.
+    beneath = min(
+        NOTES_WIDTH, max((text_width(text, 10) + CHIP for text in _texts(method)), default=0.0)
+    )
+    return max(_passing(columns), bands, heading, beneath, LEAST_WIDTH) + 2 * EDGE
 
 
 def _label_width(losses: Sequence[str]) -> float:

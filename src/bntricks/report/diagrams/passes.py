@@ -1,17 +1,18 @@
 """What a picture of a recipe shows: its passes, each with the batch that goes through the network,
-the losses by which it moves θ, and whether it moves φ; then whoever else has a say, a teacher or a
-projection. Read from the recipe alone, by the rules of `step.py`."""
+the losses by which it moves θ, and whether it moves φ; then what else shapes the gradient, a
+teacher or a projection. Read from the recipe alone, by the rules of `training/step.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from bntricks.recipes.language import Method, Source, Symbol, Term, Update
+if TYPE_CHECKING:
+    from bntricks.recipes.language import Method, Source, Term, Update
 
-MEMORY = Symbol("M")
-"""All that is stored, which a projection may look at."""
+MEMORY = "M"
+"""The name of all that is stored, which a projection may look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +35,27 @@ def passes(method: Method) -> list[Pass]:
 
 def notes(method: Method) -> list[str]:
     """What else there is to know: decay, work outside the steps, an unusual classifier."""
-    found = [
+    classifier = str(method.classify)
+    texts = [
         f"loss: + {method.decay:g}·‖θ‖²" if method.decay else "",
         "all tasks at once, after the last" if method.joint else "",
         f"before a task: {_words(method.prepare)}" if method.prepare else "",
-        f"after a task: {_words(method.finish)}" if method.finish else "",
-        f"classifier: {method.classify}" if method.classify != "linear" else "",
+        *(f"after a task: {_words(stage)}" for stage in method.stages),
+        f"classifier: {classifier}" if classifier != "linear" else "",
     ]
-    return [note for note in found if note]
+    return [text for text in texts if text]
 
 
 def in_words(title: str, method: Method) -> str:
-    """The picture for those who do not see it."""
+    """The picture in words, for a screen reader."""
     row = method.columns()
     phi = "every forward" if method.ema is None else f"{method.ema} alone"
-    whole = f"{title}: θ is moved by {row['loss']}; φ is moved by {phi}; memory: {row['memory']}"
+    text = f"{title}: θ is moved by {row['loss']}; φ is moved by {phi}; memory: {row['memory']}"
     if method.project is not None:
-        whole += f"; projection: {row['projection']}"
+        text += f"; projection: {row['projection']}"
     if method.teacher is not None:
-        whole += f"; teacher: {method.teacher}"
-    return whole
+        text += f"; teacher: {method.teacher}"
+    return text
 
 
 def _training(method: Method) -> Iterator[Pass]:
@@ -76,11 +78,13 @@ def _tracking(method: Method) -> Iterator[Pass]:
 
 
 def _aids(method: Method) -> Iterator[Pass]:
+    from bntricks.recipes.language import Symbol
+
     if method.project is not None:
         count = method.project.forwards
         name = "forward" if count == "1" else f"{count} forwards"
         phi: Literal["moves", "leaves"] = "moves" if method.ema is None else "leaves"
-        yield Pass(name, MEMORY, (str(method.project),), "guides", phi)
+        yield Pass(name, Symbol(MEMORY), (str(method.project),), "guides", phi)
     if method.teacher is not None:
         name = {"previous": "teacher: previous network", "recorded": "teacher: recorded outputs"}[
             method.teacher
@@ -89,10 +93,10 @@ def _aids(method: Method) -> Iterator[Pass]:
 
 
 def _by_source(update: Update) -> dict[Source, list[Term]]:
-    found: dict[Source, list[Term]] = {}
+    terms: dict[Source, list[Term]] = {}
     for term in update.terms:
-        found.setdefault(term.source, []).append(term)
-    return found
+        terms.setdefault(term.source, []).append(term)
+    return terms
 
 
 def _loss(term: Term) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from string import ascii_lowercase
+from typing import TYPE_CHECKING
 
-from bntricks.recipes.language import BM, BM2, Balanced, Bmix, Bp, Bt, Method, Source
 from bntricks.report.diagrams.drawing import (
     BLACK,
     INK,
@@ -21,17 +21,20 @@ from bntricks.report.diagrams.panels import PHI, THETA, panels
 from bntricks.report.diagrams.passes import passes
 from bntricks.report.diagrams.tiles import FRAME, colour
 
+if TYPE_CHECKING:
+    from bntricks.recipes.language import Method, Source
+
 SHEET = 980
 """A row of panels is no wider, unless one panel is."""
 SPACE = 12
 ICON, KEY = 20, 26
 """The height of a legend's icon, and of its line."""
 MEANINGS = {
-    Bt: "current task",
-    BM: "memory",
-    BM2: "memory, second draw",
-    Bp: "memory, earlier tasks only",
-    Bmix: "current task, memory mixed in",
+    "B_t": "current task",
+    "B_M": "memory",
+    "B_M2": "memory, second draw",
+    "B_p": "memory, earlier tasks only",
+    "B_t_mix": "current task, memory mixed in",
 }
 
 
@@ -40,21 +43,24 @@ def sheet(methods: Sequence[tuple[str, Method]]) -> Drawing:
     drawn = panels([(f"({_letter(i)}) {title}", m) for i, (title, m) in enumerate(methods)])
     shapes, width, height = _flow(drawn, SHEET, drawn[0].height + SPACE)
     below = legend([method for _, method in methods], width)
-    whole = Drawing(width, height, tuple(shapes), "")
+    above = Drawing(width, height, tuple(shapes), "")
     return Drawing(
         max(width, below.width) + 2 * SPACE,
         height + below.height + 2 * SPACE,
-        (*whole.at(SPACE, SPACE), *below.at(SPACE, height + SPACE)),
-        ". ".join(one.text for one in drawn),
+        (*above.at(SPACE, SPACE), *below.at(SPACE, height + SPACE)),
+        ". ".join(drawing.text for drawing in drawn),
     )
 
 
 def legend(methods: Iterable[Method], width: float) -> Drawing:
     """What the colours and lines of these recipes mean."""
-    shown = [one for method in methods for one in passes(method)]
-    used = {s for one in shown if one.source is not None for s in one.source.symbols()}
-    batches = [_key(_swatch(s), meaning) for s, meaning in MEANINGS.items() if s in used]
-    balanced = next((one.source for one in shown if isinstance(one.source, Balanced)), None)
+    from bntricks.recipes.language import Balanced
+
+    shown = [forward for method in methods for forward in passes(method)]
+    sources = [forward.source for forward in shown if forward.source is not None]
+    used = {str(symbol): symbol for source in sources for symbol in source.symbols()}
+    batches = [_key(_swatch(used[s]), meaning) for s, meaning in MEANINGS.items() if s in used]
+    balanced = next((source for source in sources if isinstance(source, Balanced)), None)
     if balanced is not None:
         outline = replace(_swatch(balanced), fill="none", stroke=FRAME, ink=INK)
         batches.append(_key(outline, "both, balanced over the classes"))
@@ -64,9 +70,9 @@ def legend(methods: Iterable[Method], width: float) -> Drawing:
         _key(Line(5, 19, 0, -18, THETA, "arrow", width=2.2), "trains the parameters θ"),
         _key(Line(5, 1, 0, 18, PHI, "arrow", width=2.2), "moves the running statistics φ"),
     ]
-    if any("leaves" in (one.theta, one.phi) for one in shown):
+    if any("leaves" in (forward.theta, forward.phi) for forward in shown):
         marks.append(_key(Line(5, 3, 0, 14, INK, "stop", width=1.2), "leaves them alone"))
-    if any(one.theta == "guides" for one in shown):
+    if any(forward.theta == "guides" for forward in shown):
         dashed = Line(5, 19, 0, -18, THETA, "arrow", dashed=True)
         marks.append(_key(dashed, "shapes the gradient"))
     above, wide, high = _flow(batches, width, KEY)
@@ -81,12 +87,12 @@ def _flow(
     """Drawings one after the other, in lines of this height; their extent."""
     shapes: list[Shape] = []
     x, y, widest = 0.0, 0.0, 0.0
-    for one in drawings:
-        if x and x + one.width > width:
+    for drawing in drawings:
+        if x and x + drawing.width > width:
             x, y = 0.0, y + line
-        shapes += one.at(x, y)
-        widest = max(widest, x + one.width)
-        x += one.width + SPACE
+        shapes += drawing.at(x, y)
+        widest = max(widest, x + drawing.width)
+        x += drawing.width + SPACE
     return shapes, widest, y + line
 
 

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from bntricks.recipes.language import BM, BM2, Balanced, Bmix, Bp, Bt, Copies, Source, Symbol, Union
 from bntricks.report.diagrams.drawing import BLACK, Box, Shape, clipped, text_width
 from bntricks.report.diagrams.passes import MEMORY
 
+if TYPE_CHECKING:
+    from bntricks.recipes.language import Source
+
 NOW, STORED, EARLIER, MIXED, OTHER = "#56B4E9", "#E69F00", "#CC79A7", "#9BB38A", "#BBBBBB"
 FRAME = "#888888"
-COLOURS = {Bt: NOW, BM: STORED, BM2: STORED, Bp: EARLIER, Bmix: MIXED, MEMORY: STORED}
+COLOURS = {
+    "B_t": NOW,
+    "B_M": STORED,
+    "B_M2": STORED,
+    "B_p": EARLIER,
+    "B_t_mix": MIXED,
+    MEMORY: STORED,
+}
+"""By the name of a symbol."""
 TILE, UNION, BEHIND = 42, 14, 6
 
 
 def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
-    """A batch, from its left upper corner."""
+    """A batch, from its upper left corner."""
+    from bntricks.recipes.language import Balanced, Union
+
     width = source_width(source)
     match source:
         case Union(left, right):
@@ -35,6 +48,8 @@ def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
 
 def tile(source: Source, x: float, y: float, width: float, height: float) -> Box:
     """A plain one; copies show behind it."""
+    from bntricks.recipes.language import Copies
+
     copied = isinstance(source, Copies)
     return Box(
         *(x, y, width, height, (_name(source),), colour(source)),
@@ -46,6 +61,8 @@ def tile(source: Source, x: float, y: float, width: float, height: float) -> Box
 
 
 def source_width(source: Source) -> float:
+    from bntricks.recipes.language import Balanced, Copies, Union
+
     match source:
         case Union(left, right):
             return source_width(left) + UNION + source_width(right)
@@ -57,9 +74,9 @@ def source_width(source: Source) -> float:
 
 
 def colour(source: Source) -> str:
-    """That of the first of its samples."""
+    """The colour of the first batch it is made of."""
     first = next(source.symbols(), None)
-    return COLOURS.get(first, OTHER) if isinstance(first, Symbol) else OTHER
+    return COLOURS.get(str(first), OTHER)
 
 
 def _part(source: Source, x: float, y: float) -> Box:

@@ -1,39 +1,89 @@
-"""Official archives, read member by member into memory. Only members asked for by name are looked
-at, sizes are checked before anything is read, and nothing is written to disk.
+"""What holds the files of a data set: a folder, a .tar.gz or a .zip.
+
+Files are somebody else's: only those that are needed are read, by their known names and into
+memory; sizes are checked first; nothing is ever unpacked to disk.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import os
+import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import IO, cast
 
 from bntricks.errors import UserError
+from bntricks.files import reading, shown
 from bntricks.streams.files.progress import Report
-from bntricks.streams.files.source import shown, too_large
 
 MOST_MEMBERS = 1000
 
 
+class Folder:
+    """A folder whose files are read by names relative to it, written with slashes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self, under: str) -> list[str]:
+        """All files in a folder inside this one, sorted. Hidden files and folders are left out,
+        and links to folders are not followed."""
+
+        def fail(error: OSError) -> None:
+            raise error
+
+        names: list[str] = []
+        with reading(self.path / under):
+            for parent, folders, files in os.walk(self.path / under, onerror=fail):
+                folders[:] = [name for name in folders if not name.startswith(".")]
+                prefix = Path(parent).relative_to(self.path).as_posix()
+                names.extend(f"{prefix}/{name}" for name in files if not name.startswith("."))
+        return sorted(names)
+
+    def read(self, name: str, limit: int) -> bytes:
+        path = self.path / name
+        with reading(path):
+            size = path.stat().st_size
+            if size > limit:
+                raise _too_large(path, size, limit)
+            return path.read_bytes()
+
+    def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
+        missing = [name for name in names if not (self.path / name).is_file()]
+        if missing:
+            raise UserError(f"{shown(self.path)} lacks {', '.join(missing)}: fetch it again, whole")
+        return {name: self.read(name, limit) for name in names}
+
+    def digest(self, names: Sequence[str], report: Report) -> str:
+        """A hash of these files' names and contents."""
+        digest = hashlib.sha256()
+        for done, name in enumerate(names):
+            if done % 256 == 0:
+                report(f"reading {shown(self.path.name)}", done, len(names))
+            digest.update(os.fsencode(name) + b"\0" + _content_digest(self.path / name))
+        report(f"reading {shown(self.path.name)}", len(names), len(names))
+        return digest.hexdigest()
+
+
 class Tar:
-    """A .tar.gz, read from its beginning to its end in one pass."""
+    """A .tar.gz, read from its beginning to its end in one pass. `root` is its top folder."""
 
     def __init__(self, path: Path, root: str) -> None:
         self.path, self.root = path, root
 
-    def digest(self, names: Sequence[str], report: Report) -> str:
-        return _file_digest(self.path, report)
+    def digest(self, report: Report) -> str:
+        return _archive_digest(self.path, report)
 
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         with _readable(self.path), gzip.open(self.path) as file:
             bounded = _Bounded(file, limit * len(names), self.path)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
@@ -47,17 +97,18 @@ class Tar:
                     if top != self.root or name not in names or not member.isreg():
                         continue
                     if member.size > limit:
-                        raise too_large(f"{member.name} in {self.path}", member.size, limit)
+                        raise _too_large(f"{member.name} in {self.path}", member.size, limit)
                     content = tar.extractfile(member)
-                    found[name] = content.read() if content else b""
-        missing = [name for name in names if name not in found]
+                    contents[name] = content.read() if content else b""
+        missing = [name for name in names if name not in contents]
         if missing:
             raise _lacking(self.path, self.root, missing)
-        return found
+        return contents
 
 
 class Zip:
-    """A .zip, whose members can be read in any order and from several threads."""
+    """A .zip, whose members can be read in any order and from several threads. `root` is its top
+    folder."""
 
     def __init__(self, path: Path, root: str) -> None:
         self.path, self.root = path, root
@@ -68,13 +119,13 @@ class Zip:
         with _readable(self.path):
             return zipfile.ZipFile(self.path)
 
-    def digest(self, names: Sequence[str], report: Report) -> str:
-        return _file_digest(self.path, report)
+    def digest(self, report: Report) -> str:
+        return _archive_digest(self.path, report)
 
     def names(self, under: str) -> list[str]:
-        top = f"{self.root}/"
-        inside = f"{top}{under}/"
-        return sorted({n.removeprefix(top) for n in self._zip.namelist() if n.startswith(inside)})
+        root = f"{self.root}/"
+        prefix = f"{root}{under}/"
+        return sorted({n.removeprefix(root) for n in self._zip.namelist() if n.startswith(prefix)})
 
     def read(self, name: str, limit: int) -> bytes:
         try:
@@ -82,7 +133,7 @@ class Zip:
         except KeyError:
             raise _lacking(self.path, self.root, [name]) from None
         if info.file_size > limit:
-            raise too_large(f"{info.filename} in {self.path}", info.file_size, limit)
+            raise _too_large(f"{info.filename} in {self.path}", info.file_size, limit)
         with self._lock, _readable(self.path):
             return self._zip.read(info)
 
@@ -91,12 +142,13 @@ class _Bounded:
     """A stream that refuses to grow past a limit, whatever sizes its headers claim."""
 
     def __init__(self, file: gzip.GzipFile, limit: int, path: Path) -> None:
-        self._file, self._left, self._limit, self._path = file, limit, limit, path
+        self._file, self._remaining, self._limit, self._path = file, limit, limit, path
 
     def read(self, size: int = -1) -> bytes:
-        data = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
-        self._left -= len(data)
-        if self._left < 0:
+        at_most = self._remaining + 1
+        data = self._file.read(min(size, at_most) if size >= 0 else at_most)
+        self._remaining -= len(data)
+        if self._remaining < 0:
             raise UserError(
                 f"{shown(self._path)} unpacks to more than {self._limit:,} bytes: "
                 "this is not the official archive; fetch it again"
@@ -113,7 +165,7 @@ def _readable(path: Path) -> Iterator[None]:
         OSError,
         EOFError,
         ValueError,
-        RuntimeError,  # encrypted, or compressed in a way that is not known
+        RuntimeError,  # encrypted, or compressed by an unknown method
         zlib.error,
         tarfile.TarError,
         zipfile.BadZipFile,
@@ -124,13 +176,29 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
 
 
+def _content_digest(path: Path) -> bytes:
+    with reading(path), suppress(FileNotFoundError):
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
+            raise UserError(f"{shown(path)} is not a regular file: move it away")
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    return b"missing"  # whoever needs the file will report it
+
+
+def _archive_digest(path: Path, report: Report) -> str:
+    # md5, so that an archive fetched by hand shares its cache entry with the official one, which
+    # is known by its md5.
+    report(f"reading {shown(path.name)}", 0, None)
+    with _readable(path), path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
 def _lacking(path: Path, root: str, missing: Sequence[str]) -> UserError:
     members = ", ".join(f"{root}/{name}" for name in missing)
     return UserError(f"{shown(path)} lacks {shown(members)}: fetch the archive again, whole")
 
 
-def _file_digest(path: Path, report: Report) -> str:
-    # md5, so that a file got by hand and the official one, known by its md5, share their entry.
-    report(f"reading {shown(path.name)}", 0, None)
-    with _readable(path), path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+def _too_large(what: str | Path, size: int, limit: int) -> UserError:
+    return UserError(
+        f"{shown(what)} has {size:,} bytes, and the real one at most {limit:,}: replace it"
+    )

@@ -1,12 +1,11 @@
-"""The decoded cache: images as raw uint8 files that are mapped into memory, so that processes
-share their pages and nothing is copied. An entry is named by the content it was decoded from,
-is built once, appears whole or not at all, and is built again when its sizes are not right.
+"""Decoded data sets in the cache: raw uint8 files that are mapped into memory, so that processes
+share their pages and nothing is copied. An entry is named after the content it was decoded from,
+is built once, appears whole or not at all, and is built again when its sizes are wrong.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
@@ -18,18 +17,19 @@ import torch
 from numpy.typing import NDArray
 
 from bntricks.errors import UserError
-from bntricks.streams.files.decoded import (
-    Decoded,
+from bntricks.files import sync
+from bntricks.streams.files.build import building, cache_folder, publish
+from bntricks.streams.files.dataset import (
+    Dataset,
     Part,
     finish_fingerprint,
     resized,
     start_fingerprint,
 )
-from bntricks.streams.files.lock import building, publish, sync
 from bntricks.streams.files.progress import Report
 
 FORMAT = 1
-"""Raised when decoding or the files change, so that old entries are no longer found."""
+"""Raised when decoding or the files change, so that old entries are no longer used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PlannedPart:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a build will write. A resized entry brings its native fingerprint along."""
+    """What is to be decoded into an entry, and where it comes from, for messages."""
 
     origin: str
     shape: tuple[int, int, int]
@@ -50,52 +50,34 @@ class Plan:
     train: PlannedPart
     test: PlannedPart
     fingerprint: str | None = None
-
-
-def cache_folder() -> Path:
-    """BNT_CACHE, or the user's cache folder."""
-    given = os.environ.get("BNT_CACHE")
-    if given:
-        return expanded(given)
-    import pooch
-
-    return Path(pooch.os_cache("bntricks"))
-
-
-def expanded(path: Path | str) -> Path:
-    """The path with ~ as the home it stands for, or as it is if there is no such home."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
+    """That of the native images, if these are resized ones."""
 
 
 def cached(
     name: str, digest: str, plan: Callable[[], Plan], report: Report, *, size: int | None = None
-) -> Decoded:
-    """The decoded images of a source with this digest, at their native size or resized.
+) -> Dataset:
+    """The data set whose files have this digest, at its native size or resized.
 
-    `plan` is called, and its blocks are decoded, only if no whole entry is there.
+    `plan` is called, and its blocks are decoded, only if there is no whole entry yet.
     """
     key = f"{name}-{digest[:32]}-v{FORMAT}"
 
-    def native() -> Decoded:
+    def native() -> Dataset:
         return _entry(key, plan, f"decoding {name}", report)
 
     if size is None:
         return native()
     resizing = f"resizing {name} to {size}×{size}"
-    return _entry(f"{key}-{size}px", lambda: _resized(native(), size, name), resizing, report)
+    return _entry(f"{key}-{size}px", lambda: _resizing(native(), size, name), resizing, report)
 
 
-def _resized(native: Decoded, size: int, name: str) -> Plan:
+def _resizing(native: Dataset, size: int, name: str) -> Plan:
     def planned(part: Part) -> PlannedPart:
         return PlannedPart(part.counts, (block.numpy() for block in resized(part.x, size)))
 
-    channels = native.train.x.shape[1]
     return Plan(
         origin=name,
-        shape=(channels, size, size),
+        shape=(native.train.x.shape[1], size, size),
         class_names=native.class_names,
         train=planned(native.train),
         test=planned(native.test),
@@ -103,22 +85,22 @@ def _resized(native: Decoded, size: int, name: str) -> Plan:
     )
 
 
-def _entry(key: str, plan: Callable[[], Plan], what: str, report: Report) -> Decoded:
-    target = cache_folder() / "images" / key
-    found = _load(target)
-    if found is None:
-        with building(target, report) as partial:
-            found = _load(target)  # another process may have built it meanwhile
-            if found is None:
+def _entry(key: str, plan: Callable[[], Plan], what: str, report: Report) -> Dataset:
+    folder = cache_folder() / "images" / key
+    dataset = _load(folder)
+    if dataset is None:
+        with building(folder, report) as partial:
+            dataset = _load(folder)  # another process may have built it meanwhile
+            if dataset is None:
                 _write(partial, plan(), what, report)
-                publish(partial, target)
-                found = _load(target)
-    if found is None:
+                publish(partial, folder)
+                dataset = _load(folder)
+    if dataset is None:
         raise UserError(
-            f"the cache entry {target} was damaged as soon as it was written: "
+            f"the cache entry {folder} was damaged as soon as it was written: "
             "check the disk, or set BNT_CACHE to a folder on another one"
         )
-    return found
+    return dataset
 
 
 def _write(folder: Path, plan: Plan, what: str, report: Report) -> None:
@@ -161,15 +143,15 @@ def _check_classes(plan: Plan) -> None:
             )
 
 
-def _load(folder: Path) -> Decoded | None:
-    """The entry, or None if it is not there or not whole."""
+def _load(folder: Path) -> Dataset | None:
+    """The entry, or None if it is missing or not whole."""
     try:
         meta = json.loads((folder / "meta.json").read_text())
         shape = tuple(meta["shape"])
         names = tuple(meta["class_names"])
         train = _map(folder / "train.u8", shape, meta["train"], names)
         test = _map(folder / "test.u8", shape, meta["test"], names)
-        return Decoded(train, test, names, str(meta["fingerprint"]))
+        return Dataset(train, test, names, str(meta["fingerprint"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -1,5 +1,5 @@
-"""From the bytes of an image file to pixels. Files are a stranger's: formats are limited to plain
-raster images, sizes are checked before pixels are made, and every failure is an Unreadable.
+"""From the bytes of an image file to pixels. Files are somebody else's: formats are limited to
+plain raster images, sizes are checked before pixels are made, and every failure is an Unreadable.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ def square_rgb(raw: bytes, size: int) -> Pixels:
         side = min(upright.size)
         left, top = (upright.width - side) // 2, (upright.height - side) // 2
         square = _rgb(upright.crop((left, top, left + side, top + side)))
-        how = Image.Resampling.BOX if side > size else Image.Resampling.BILINEAR
-        return square if side == size else square.resize((size, size), how)
+        resampling = Image.Resampling.BOX if side > size else Image.Resampling.BILINEAR
+        return square if side == size else square.resize((size, size), resampling)
 
     return _decode(raw, FORMATS, convert)
 
 
 def in_blocks(items: Sequence[T], decode: Callable[[T], Pixels]) -> Iterator[Pixels]:
-    """Decode in threads (Pillow lets go of the interpreter), in order, a bounded block a time."""
+    """Decode in threads (Pillow releases the interpreter lock), in order, in blocks of bounded
+    size."""
     at_once = 1
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         start = 0
@@ -83,7 +84,7 @@ def _decode(
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
-        raise Unreadable("its pixels are floats, whose range is not known; save it with 8 bits")
+        raise Unreadable("its pixels are floats of unknown range; save it with 8 bits")
     if image.mode.startswith("I"):
         return _from_16_bit(image)
     if image.has_transparency_data:

@@ -1,4 +1,4 @@
-"""How long work (hashing, decoding, downloading) tells how far it is. Nothing here prints."""
+"""How long work (hashing, decoding, downloading) reports its progress. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Protocol
 
 
 class Report(Protocol):
-    """Called from the thread that opened the stream, with done growing towards total."""
+    """Called from the thread that opened the stream, with `done` growing towards `total`."""
 
     def __call__(self, what: str, done: int, total: int | None) -> None: ...
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """The report of someone who does not ask."""
+    """The report of a caller who wants none."""

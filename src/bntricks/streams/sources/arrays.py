@@ -13,18 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.files.decoded import Part, in_memory
+from bntricks.streams.files.dataset import Part, in_memory
 from bntricks.streams.stream import Stream
-from bntricks.streams.tasks import (
-    Order,
-    arrange,
-    by_name,
-    first_task_moments,
-    in_blocks_of,
-    with_order,
-)
-
-PER_TASK = 2
+from bntricks.streams.tasks import Order, choose_order, make_stream
 
 
 def from_arrays(
@@ -60,37 +51,25 @@ def from_arrays(
     labels = np.unique(train_y)
     if train_y.dtype.kind != test_y.dtype.kind:
         raise UserError("the labels of y_train and y_test must both be integers or both strings")
-    strangers = np.setdiff1d(test_y, labels)
-    if len(strangers):
+    untrained = np.setdiff1d(test_y, labels)
+    if len(untrained):
         raise UserError(
-            f"y_test holds {strangers[0].item()!r}, which y_train does not: "
+            f"y_test holds {untrained[0].item()!r}, which y_train does not: "
             "every class needs training images"
         )
     missing = np.setdiff1d(labels, test_y)
     if len(missing):
         raise UserError(f"class {missing[0].item()!r} has no test images: every class needs one")
     keys = [str(label) for label in labels.tolist()]
-    names = keys if class_names is None else [str(given) for given in class_names]
+    names = keys if class_names is None else list(map(str, class_names))
     if len(names) != len(keys):
         raise UserError(
             f"class_names has {len(names)} names for {len(keys)} classes: give one for each, "
             "in the sorted order of the labels"
         )
     order = _order(keys, names, classes_per_task, tasks)
-    decoded = in_memory(_part(train_x, train_y, labels), _part(test_x, test_y, labels), names)
-    arranged, arrived = arrange(decoded, order)
-    mean, std = first_task_moments(arranged)
-    return Stream(
-        name,
-        arranged,
-        arrived,
-        mean,
-        std,
-        with_order(decoded.fingerprint, order),
-        pad=pad,
-        flip=flip,
-        memory=memory,
-    )
+    dataset = in_memory(_part(train_x, train_y, labels), _part(test_x, test_y, labels), names)
+    return make_stream(name, dataset, order, own_order=True, pad=pad, flip=flip, memory=memory)
 
 
 def _order(
@@ -99,26 +78,21 @@ def _order(
     classes_per_task: int | None,
     tasks: Sequence[Sequence[Any]] | None,
 ) -> Order:
-    if tasks is None:
-        return in_blocks_of(len(keys), PER_TASK if classes_per_task is None else classes_per_task)
-    if classes_per_task is not None:
-        raise UserError("both tasks and classes_per_task are given: leave one of them out")
-    if isinstance(tasks, str) or any(isinstance(task, str) for task in tasks):
-        raise UserError("tasks must be a list of lists of labels, such as [[0, 1], [2, 3]]")
+    """`tasks` may list labels or names; labels win where both fit."""
+    if tasks is None or isinstance(tasks, str) or any(isinstance(task, str) for task in tasks):
+        return choose_order(names, classes_per_task, tasks)
     listed = [[str(_plain(entry)) for entry in task] for task in tasks]
-    labels = {key: position for position, key in enumerate(keys)}
-    if all(entry in labels for task in listed for entry in task):
-        return by_name(listed, labels)
-    return by_name(listed, {given: position for position, given in enumerate(names)})
+    are_labels = all(entry in keys for task in listed for entry in task)
+    return choose_order(keys if are_labels else names, classes_per_task, listed)
 
 
 def _plain(entry: Any) -> Any:
     return entry.item() if isinstance(entry, (np.generic, Tensor)) else entry
 
 
-def pixels(what: str, given: ArrayLike | Tensor) -> NDArray[np.uint8]:
+def pixels(what: str, array: ArrayLike | Tensor) -> NDArray[np.uint8]:
     """The images as [N, C, H, W]."""
-    x = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    x = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
     if x.dtype.kind == "f":
         raise UserError(
             f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255; if yours are from 0 to 1, "
@@ -140,9 +114,9 @@ def pixels(what: str, given: ArrayLike | Tensor) -> NDArray[np.uint8]:
     )
 
 
-def _labels(what: str, given: ArrayLike | Tensor) -> NDArray[Any]:
+def _labels(what: str, array: ArrayLike | Tensor) -> NDArray[Any]:
     y: NDArray[Any]
-    y = given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    y = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
     if y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat):
         y = y.astype(np.str_)
     if y.dtype.kind not in "iuU":

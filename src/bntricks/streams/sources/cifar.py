@@ -7,179 +7,155 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bntricks.errors import UserError
-from bntricks.streams.files.archive import Tar
-from bntricks.streams.files.cache import Plan, PlannedPart, cached
-from bntricks.streams.files.decoded import scaled_pad
-from bntricks.streams.files.source import Folder, Layout, find, shown
-from bntricks.streams.registry import Known, Options, stream
-from bntricks.streams.stream import Stream
-from bntricks.streams.tasks import arrange, in_blocks_of
+from bntricks.files import shown
+from bntricks.streams.files.archive import Folder, Tar
+from bntricks.streams.files.cache import Plan, PlannedPart
+from bntricks.streams.published import Published, published_stream
 
 SHAPE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
-PAD = 4
 FILE_LIMIT = 200_000_000
+HOST = "https://www.cs.toronto.edu/~kriz"
+
+Records = NDArray[np.uint8]
+"""[N, label bytes + pixels]"""
 
 
 @dataclass(frozen=True, slots=True)
-class Cifar:
-    """One of the two data sets: its files, its record, its published mean and deviation."""
+class Files:
+    """The files of one of the two data sets, and their records."""
 
-    name: str
-    layout: Layout[Tar]
     train: tuple[str, ...]
     test: tuple[str, ...]
     names: str
     classes: int
     label_bytes: int
     """The label is the last of them; CIFAR-100 has the coarse one first."""
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
     @property
     def members(self) -> tuple[str, ...]:
         return (*self.train, *self.test, self.names)
 
+    def labels(self, records: Records) -> NDArray[np.uint8]:
+        return records[:, self.label_bytes - 1]
 
-CIFAR_10 = Cifar(
-    name="cifar-10",
-    layout=Layout("cifar-10-batches-bin", "cifar-10-binary.tar.gz", "data_batch_1.bin", Tar),
+
+def _plan(files: Files, source: Folder | Tar) -> Plan:
+    contents = source.read_all(files.members, FILE_LIMIT)
+    names = tuple(contents[files.names].decode("utf-8", "replace").split())
+    origin = shown(source.path)
+    if len(names) != files.classes:
+        raise UserError(
+            f"{files.names} in {origin} names {len(names)} classes, not {files.classes}: "
+            "fetch the data again"
+        )
+
+    def part(members: Sequence[str]) -> PlannedPart:
+        records = [_records(files, name, contents[name], origin) for name in members]
+        labels = np.concatenate([files.labels(rows) for rows in records])
+        counts = np.bincount(labels, minlength=files.classes)
+        return PlannedPart(tuple(counts.tolist()), _by_class(files, records))
+
+    return Plan(origin, SHAPE, names, part(files.train), part(files.test))
+
+
+def _by_class(files: Files, records: Sequence[Records]) -> Iterator[NDArray[np.uint8]]:
+    for label in range(files.classes):
+        for rows in records:
+            of_class = rows[files.labels(rows) == label]
+            yield of_class[:, files.label_bytes :].reshape(-1, *SHAPE)
+
+
+def _records(files: Files, name: str, content: bytes, origin: str) -> Records:
+    length = files.label_bytes + PIXELS
+    if len(content) % length:
+        raise UserError(
+            f"{name} in {origin} is cut off: {len(content):,} bytes are not a whole number of "
+            f"{length:,}-byte records; fetch it again"
+        )
+    records = np.frombuffer(content, dtype=np.uint8).reshape(-1, length)
+    labels = files.labels(records)
+    wrong = np.flatnonzero(labels >= files.classes)
+    if len(wrong):
+        raise UserError(
+            f"{name} in {origin} has the label {labels[wrong[0]]} in record {wrong[0]}, "
+            f"where 0 to {files.classes - 1} are allowed: fetch it again"
+        )
+    return records
+
+
+_FILES_10 = Files(
     train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
     test=("test_batch.bin",),
     names="batches.meta.txt",
     classes=10,
     label_bytes=1,
-    mean=(0.4914, 0.4822, 0.4465),
-    std=(0.2470, 0.2435, 0.2615),
 )
-CIFAR_100 = Cifar(
-    name="cifar-100",
-    layout=Layout("cifar-100-binary", "cifar-100-binary.tar.gz", "fine_label_names.txt", Tar),
+_FILES_100 = Files(
     train=("train.bin",),
     test=("test.bin",),
     names="fine_label_names.txt",
     classes=100,
     label_bytes=2,
-    mean=(0.5071, 0.4867, 0.4408),
-    std=(0.2675, 0.2565, 0.2761),
+)
+CIFAR_10 = Published(
+    name="cifar-10",
+    folder="cifar-10-batches-bin",
+    archive="cifar-10-binary.tar.gz",
+    url=f"{HOST}/cifar-10-binary.tar.gz",
+    md5="c32a1d4ab5d03f1284b67883e8d87530",
+    marker="data_batch_1.bin",
+    open_archive=Tar,
+    members=lambda _: _FILES_10.members,
+    plan=partial(_plan, _FILES_10),
+    classes=_FILES_10.classes,
+    image_size=32,
+    pad=4,
+    official=(50_000, 10_000),
+    moments=((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)),
+)
+CIFAR_100 = Published(
+    name="cifar-100",
+    folder="cifar-100-binary",
+    archive="cifar-100-binary.tar.gz",
+    url=f"{HOST}/cifar-100-binary.tar.gz",
+    md5="03b5dce01913d631647c71ecec9e9cb8",
+    marker="fine_label_names.txt",
+    open_archive=Tar,
+    members=lambda _: _FILES_100.members,
+    plan=partial(_plan, _FILES_100),
+    classes=_FILES_100.classes,
+    image_size=32,
+    pad=4,
+    official=(50_000, 10_000),
+    moments=((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
 )
 
 
-@stream(
+published_stream(
     "seq-cifar10",
-    summary="CIFAR-10 in tasks of two classes (the paper's first benchmark)",
-    tasks="5 × 2",
-    image_size=32,
+    CIFAR_10,
+    classes_per_task=2,
     memory=500,
-    official=(50_000, 10_000),
-    data="download",
+    summary="CIFAR-10 in tasks of two classes (the paper's first benchmark)",
 )
-def seq_cifar10(known: Known, options: Options) -> Stream:
-    return _open(CIFAR_10, 2, known, options)
-
-
-@stream(
+published_stream(
     "seq-cifar100",
+    CIFAR_100,
+    classes_per_task=10,
+    memory=1000,
     summary="CIFAR-100 in tasks of ten classes",
-    tasks="10 × 10",
-    image_size=32,
-    memory=1000,
-    official=(50_000, 10_000),
-    data="download",
 )
-def seq_cifar100(known: Known, options: Options) -> Stream:
-    return _open(CIFAR_100, 10, known, options)
-
-
-@stream(
+published_stream(
     "seq-cifar100-20",
-    summary="CIFAR-100 in twenty tasks of five classes, a longer stream",
-    tasks="20 × 5",
-    image_size=32,
+    CIFAR_100,
+    classes_per_task=5,
     memory=1000,
-    official=(50_000, 10_000),
-    data="download",
+    summary="CIFAR-100 in twenty tasks of five classes, a longer stream",
 )
-def seq_cifar100_20(known: Known, options: Options) -> Stream:
-    return _open(CIFAR_100, 5, known, options)
-
-
-def _open(cifar: Cifar, per_task: int, known: Known, options: Options) -> Stream:
-    found = find(options.data, cifar.layout, lambda _: cifar.members, options.report)
-    size = None if options.image_size == known.image_size else options.image_size
-    decoded = cached(
-        cifar.name,
-        found.digest,
-        lambda: _plan(cifar, found.open()),
-        options.report,
-        size=size,
-    )
-    order = in_blocks_of(cifar.classes, per_task)
-    tasks, class_names = arrange(decoded, order, options.images_per_class)
-    return Stream(
-        known.name,
-        tasks,
-        class_names,
-        cifar.mean,
-        cifar.std,
-        decoded.fingerprint,
-        pad=scaled_pad(PAD, known.image_size, size),
-        flip=True,
-        memory=known.memory,
-        official=known.official,
-    )
-
-
-def _plan(cifar: Cifar, source: Folder | Tar) -> Plan:
-    files = source.read_all(cifar.members, FILE_LIMIT)
-    names = tuple(files[cifar.names].decode("utf-8", "replace").split())
-    where = shown(source.path)
-    if len(names) != cifar.classes:
-        raise UserError(
-            f"{cifar.names} in {where} names {len(names)} classes, not {cifar.classes}: "
-            "fetch the data again"
-        )
-    return Plan(
-        where,
-        SHAPE,
-        names,
-        _part(cifar, {name: files[name] for name in cifar.train}, where),
-        _part(cifar, {name: files[name] for name in cifar.test}, where),
-    )
-
-
-def _part(cifar: Cifar, files: dict[str, bytes], where: str) -> PlannedPart:
-    records = [_records(cifar, name, raw, where) for name, raw in files.items()]
-    labels = np.concatenate([rows[:, cifar.label_bytes - 1] for rows in records])
-    counts = np.bincount(labels, minlength=cifar.classes)
-    return PlannedPart(tuple(counts.tolist()), _by_class(records, cifar))
-
-
-def _by_class(records: Sequence[NDArray[np.uint8]], cifar: Cifar) -> Iterator[NDArray[np.uint8]]:
-    for label in range(cifar.classes):
-        for rows in records:
-            chosen = rows[rows[:, cifar.label_bytes - 1] == label]
-            yield chosen[:, cifar.label_bytes :].reshape(-1, *SHAPE)
-
-
-def _records(cifar: Cifar, name: str, raw: bytes, where: str) -> NDArray[np.uint8]:
-    record = cifar.label_bytes + PIXELS
-    if len(raw) % record:
-        raise UserError(
-            f"{name} in {where} is cut off: {len(raw):,} bytes are not a whole number of "
-            f"{record:,}-byte records; fetch it again"
-        )
-    rows = np.frombuffer(raw, dtype=np.uint8).reshape(-1, record)
-    labels = rows[:, cifar.label_bytes - 1]
-    wrong = np.flatnonzero(labels >= cifar.classes)
-    if len(wrong):
-        raise UserError(
-            f"{name} in {where} has the label {labels[wrong[0]]} in record {wrong[0]}, "
-            f"where 0 to {cifar.classes - 1} are allowed: fetch it again"
-        )
-    return rows

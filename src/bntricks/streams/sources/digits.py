@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from bntricks.streams.files.decoded import Part, in_memory, resize_in_memory, scaled_pad
-from bntricks.streams.registry import Known, Options, stream
+from bntricks.streams.files.dataset import Part, in_memory, scaled_pad
+from bntricks.streams.registry import Options, StreamInfo, stream
 from bntricks.streams.stream import Stream
-from bntricks.streams.tasks import arrange, first_task_moments, in_blocks_of
+from bntricks.streams.tasks import in_blocks_of, make_stream
 
 PAD = 1
 
@@ -24,31 +23,28 @@ PAD = 1
     memory=100,
     data="embedded",
 )
-def seq_digits(known: Known, options: Options) -> Stream:
+def seq_digits(info: StreamInfo, options: Options) -> Stream:
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
-    x = np.rint(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8)
-    per_class = [np.flatnonzero(labels == digit) for digit in range(10)]
-    native = in_memory(
-        _part(x, [rows[np.arange(len(rows)) % 5 != 4] for rows in per_class]),
-        _part(x, [rows[4::5] for rows in per_class]),
+    x = torch.from_numpy(np.rint(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8))
+    train, test = [], []
+    for digit in range(10):
+        of_digit = x[torch.from_numpy(labels == digit)]
+        is_test = torch.arange(len(of_digit)) % 5 == 4
+        train.append(of_digit[~is_test])
+        test.append(of_digit[is_test])
+    dataset = in_memory(
+        Part(torch.cat(train), tuple(map(len, train))),
+        Part(torch.cat(test), tuple(map(len, test))),
         [str(digit) for digit in range(10)],
+        options.image_size,
     )
-    decoded = resize_in_memory(native, options.image_size)
-    tasks, class_names = arrange(decoded, in_blocks_of(10, 2), options.images_per_class)
-    mean, std = first_task_moments(tasks)
-    return Stream(
-        known.name,
-        tasks,
-        class_names,
-        mean,
-        std,
-        decoded.fingerprint,
-        pad=scaled_pad(PAD, known.image_size, options.image_size),
-        memory=known.memory,
+    return make_stream(
+        info.name,
+        dataset,
+        in_blocks_of(10, 2),
+        images_per_class=options.images_per_class,
+        pad=scaled_pad(PAD, info.image_size, options.image_size),
+        memory=info.memory,
     )
-
-
-def _part(x: NDArray[np.uint8], rows: list[NDArray[np.int64]]) -> Part:
-    return Part(torch.from_numpy(x[np.concatenate(rows)]), tuple(len(r) for r in rows))

@@ -9,74 +9,19 @@ from collections.abc import Sequence
 from itertools import chain
 
 from bntricks.errors import UserError
-from bntricks.streams.files.archive import Zip
-from bntricks.streams.files.cache import Plan, PlannedPart, cached
-from bntricks.streams.files.decoded import scaled_pad
+from bntricks.files import shown
+from bntricks.streams.files.archive import Folder, Zip
+from bntricks.streams.files.cache import Plan, PlannedPart
 from bntricks.streams.files.image import Pixels, Unreadable, exact_rgb, in_blocks
-from bntricks.streams.files.source import Folder, Layout, find, shown
-from bntricks.streams.registry import Known, Options, stream
-from bntricks.streams.stream import Stream
-from bntricks.streams.tasks import arrange, in_blocks_of
+from bntricks.streams.published import Published, published_stream
 
 CLASSES = 200
 SIZE = 64
-PAD = 4
-MEAN = (0.4802, 0.4480, 0.3975)
-STD = (0.2770, 0.2691, 0.2821)
 TEXT_LIMIT = 20_000_000
 JPEG_LIMIT = 5_000_000
-LAYOUT = Layout("tiny-imagenet-200", "tiny-imagenet-200.zip", "wnids.txt", Zip)
 WNIDS, WORDS, ANNOTATIONS = "wnids.txt", "words.txt", "val/val_annotations.txt"
 TRAIN_IMAGE = re.compile(r"train/([^/]+)/images/[^/.][^/]*\.JPEG")
 VAL_IMAGE = re.compile(r"val/images/([^/.][^/]*\.JPEG)")
-
-
-@stream(
-    "seq-tiny-imagenet",
-    summary="Tiny-ImageNet in tasks of twenty classes (the paper's largest benchmark)",
-    tasks="10 × 20",
-    image_size=SIZE,
-    memory=2000,
-    official=(100_000, 10_000),
-    data="download",
-)
-def seq_tiny_imagenet(known: Known, options: Options) -> Stream:
-    return _open(20, known, options)
-
-
-@stream(
-    "seq-tiny-imagenet-20",
-    summary="Tiny-ImageNet in twenty tasks of ten classes, a longer stream",
-    tasks="20 × 10",
-    image_size=SIZE,
-    memory=2000,
-    official=(100_000, 10_000),
-    data="download",
-)
-def seq_tiny_imagenet_20(known: Known, options: Options) -> Stream:
-    return _open(10, known, options)
-
-
-def _open(per_task: int, known: Known, options: Options) -> Stream:
-    found = find(options.data, LAYOUT, _members, options.report)
-    size = None if options.image_size == SIZE else options.image_size
-    decoded = cached(
-        "tiny-imagenet", found.digest, lambda: _plan(found.open()), options.report, size=size
-    )
-    order = in_blocks_of(CLASSES, per_task)
-    tasks, class_names = arrange(decoded, order, options.images_per_class)
-    return Stream(
-        known.name,
-        tasks,
-        class_names,
-        MEAN,
-        STD,
-        decoded.fingerprint,
-        pad=scaled_pad(PAD, SIZE, size),
-        flip=True,
-        memory=known.memory,
-        official=known.official,
-    )
 
 
 def _members(source: Folder) -> list[str]:
@@ -86,11 +31,11 @@ def _members(source: Folder) -> list[str]:
 
 
 def _plan(source: Folder | Zip) -> Plan:
-    where = shown(source.path)
+    origin = shown(source.path)
     wnids = sorted(set(_text(source, WNIDS).split()))
     if len(wnids) != CLASSES:
         raise UserError(
-            f"{WNIDS} in {where} names {len(wnids)} classes, not {CLASSES}: fetch the data again"
+            f"{WNIDS} in {origin} names {len(wnids)} classes, not {CLASSES}: fetch the data again"
         )
     train: dict[str, list[str]] = {wnid: [] for wnid in wnids}
     for name in source.names("train"):
@@ -98,7 +43,7 @@ def _plan(source: Folder | Zip) -> Plan:
         if match and match[1] in train:
             train[match[1]].append(name)
     return Plan(
-        where,
+        origin,
         (3, SIZE, SIZE),
         _class_names(source, wnids),
         _part(source, list(train.values())),
@@ -107,8 +52,8 @@ def _plan(source: Folder | Zip) -> Plan:
 
 
 def _validation(source: Folder | Zip, wnids: Sequence[str]) -> dict[str, list[str]]:
-    """The validation images that are here, by class, in the order of the annotations."""
-    here = {m[1]: m[0] for m in map(VAL_IMAGE.fullmatch, source.names("val/images")) if m}
+    """The validation images that are present, by class, in the order of the annotations."""
+    present = {m[1]: m[0] for m in map(VAL_IMAGE.fullmatch, source.names("val/images")) if m}
     images: dict[str, list[str]] = {wnid: [] for wnid in wnids}
     for number, line in enumerate(_text(source, ANNOTATIONS).splitlines(), 1):
         file, _, rest = line.partition("\t")
@@ -118,11 +63,11 @@ def _validation(source: Folder | Zip, wnids: Sequence[str]) -> dict[str, list[st
                 f"line {number} of {ANNOTATIONS} in {shown(source.path)} gives the class "
                 f"{wnid!r}, which {WNIDS} does not name: fetch the data again"
             )
-        if file in here:
-            images[wnid].append(here.pop(file))
-    if here:
+        if file in present:
+            images[wnid].append(present.pop(file))
+    if present:
         raise UserError(
-            f"{shown(min(here.values()))} in {shown(source.path)} has no line in {ANNOTATIONS}: "
+            f"{shown(min(present.values()))} in {shown(source.path)} has no line in {ANNOTATIONS}: "
             "fetch the data again"
         )
     return images
@@ -149,3 +94,35 @@ def _part(source: Folder | Zip, by_class: Sequence[list[str]]) -> PlannedPart:
 
 def _text(source: Folder | Zip, name: str) -> str:
     return source.read(name, TEXT_LIMIT).decode("utf-8", "replace")
+
+
+TINY_IMAGENET = Published(
+    name="tiny-imagenet",
+    folder="tiny-imagenet-200",
+    archive="tiny-imagenet-200.zip",
+    url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+    md5="90528d7ca1a48142e341f4ef8d21d0de",
+    marker=WNIDS,
+    open_archive=Zip,
+    members=_members,
+    plan=_plan,
+    classes=CLASSES,
+    image_size=SIZE,
+    pad=4,
+    official=(100_000, 10_000),
+    moments=((0.4802, 0.4480, 0.3975), (0.2770, 0.2691, 0.2821)),
+)
+published_stream(
+    "seq-tiny-imagenet",
+    TINY_IMAGENET,
+    classes_per_task=20,
+    memory=2000,
+    summary="Tiny-ImageNet in tasks of twenty classes (the paper's largest benchmark)",
+)
+published_stream(
+    "seq-tiny-imagenet-20",
+    TINY_IMAGENET,
+    classes_per_task=10,
+    memory=2000,
+    summary="Tiny-ImageNet in twenty tasks of ten classes, a longer stream",
+)

@@ -1,0 +1,123 @@
+"""A folder of class folders as groups of batches. Images are decoded anew on every pass over them,
+a block at a time, so a folder of any size fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bntricks.doctor.accuracy import inputs_for
+from bntricks.doctor.groups import BatchesByGroup, Labelled, abbreviated, checked_batches
+from bntricks.errors import UserError
+from bntricks.files import shown
+from bntricks.norm import mode
+from bntricks.streams.files.archive import Folder
+from bntricks.streams.files.image import in_blocks
+from bntricks.streams.files.image_files import decode, images_by_class
+from bntricks.streams.sources.folder import image_folder
+
+View = Callable[[Tensor], Tensor]
+"""From uint8 images [N, 3, H, W] to a network's inputs."""
+
+LUMINANCE = (0.299, 0.587, 0.114)
+
+
+def image_groups(
+    folder: Path,
+    groups: Sequence[Sequence[str]],
+    classes: Sequence[str],
+    view: View,
+    *,
+    size: int,
+    images_per_class: int | None = None,
+) -> BatchesByGroup:
+    """The images of each group of class names; a label is the class's position in `classes`."""
+    source = image_folder(folder)
+    files = images_by_class(source)
+    _check_names([name for group in groups for name in group], files, classes)
+    labels = {name: index for index, name in enumerate(classes)}
+    return {
+        abbreviated(group, 3): partial(
+            _batches,
+            source,
+            [(file, labels[name]) for name in group for file in files[name][:images_per_class]],
+            view,
+            size,
+        )
+        for group in groups
+    }
+
+
+def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
+    """Pixels in [0, 1], less the mean, over the deviation: three of each for RGB, one for grey."""
+    if len(mean) != len(std) or len(mean) not in (1, 3):
+        raise UserError(
+            f"{len(mean)} mean{'s' * (len(mean) != 1)} and {len(std)} standard "
+            f"deviation{'s' * (len(std) != 1)}: give three of each for colour, or one of each for "
+            "grey images",
+            option="mean",
+        )
+    if min(std) <= 0:
+        raise UserError("a standard deviation is above 0", option="std", value=f"{min(std):g}")
+    centre, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
+
+    def view(x: Tensor) -> Tensor:
+        pixels = x.float() / 255
+        if len(mean) == 1:
+            pixels = (pixels * torch.tensor(LUMINANCE).view(1, 3, 1, 1)).sum(1, keepdim=True)
+        return (pixels - centre) / spread
+
+    return view
+
+
+@torch.no_grad()
+def check_accepts(
+    net: nn.Module, groups: BatchesByGroup, *, hint: str = "", remedy: str | None = None
+) -> None:
+    """Whether the network can take such images at all; `remedy` is the option that changes them."""
+    x, _ = next(checked_batches(*next(iter(groups.items()))))
+    try:
+        with mode(net, training=False):
+            net(inputs_for(net)(x))
+    except Exception as error:
+        raise UserError(
+            f"the network cannot take images of {list(x.shape[1:])}: {summary(error)}{hint}",
+            remedy=remedy,
+        ) from error
+
+
+def summary(error: Exception) -> str:
+    """What an exception of foreign code says, in one line."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {shown(lines[0])}" if lines else type(error).__name__
+
+
+def _batches(
+    source: Folder, labelled_files: Sequence[tuple[str, int]], view: View, size: int
+) -> Iterator[Labelled]:
+    # Classes are mixed within every batch, in the same order on every pass.
+    order = torch.randperm(len(labelled_files), generator=Generator().manual_seed(0)).tolist()
+    files = [labelled_files[index][0] for index in order]
+    labels = torch.tensor([labelled_files[index][1] for index in order])
+    done = 0
+    for block in in_blocks(files, partial(decode, source, size)):
+        yield view(torch.from_numpy(block)), labels[done : done + len(block)]
+        done += len(block)
+
+
+def _check_names(listed: Sequence[str], folders: Collection[str], classes: Collection[str]) -> None:
+    for known, problem in (
+        (folders, "has no folder in the data; there are"),
+        (classes, "is not a class of the model; its classes are"),
+    ):
+        for name in listed:
+            if name not in known:
+                names = abbreviated([repr(each) for each in known], 10)
+                raise UserError(f"{name!r} {problem} {names}", option="groups")
+    for name in listed:
+        if listed.count(name) > 1:
+            raise UserError(f"{name!r} is listed twice: a class is in one group", option="groups")

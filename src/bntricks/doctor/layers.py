@@ -1,0 +1,197 @@
+"""φ against the population, layer by layer: how far it is, and whose moments it follows.
+
+All moments are measured as φ itself is in training, each batch normalised by its own statistics.
+So a fault in one layer's φ shows in that layer alone, whatever it does to later ones in use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from bntricks.norm import Moments, Statistics, layers, moments
+
+Vector = NDArray[np.float64]
+
+CERTAIN = 2.0
+"""Groups differ if their moments are this many standard errors apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """How far a layer's φ is from the population, and whom it follows.
+
+    Distances are over channels, in units of the population's standard deviation.
+    """
+
+    name: str
+    kind: str
+    channels: int
+    shift: float
+    """Root mean square of the standardised difference of means."""
+    log_ratio: float
+    """Root mean square of the logarithm of the ratio of variances."""
+    kl: float
+    """Symmetric Kullback-Leibler divergence of the two normal distributions, mean."""
+    separation: float
+    """How far the newest group's own moments are from those of the others."""
+    unexplained: float
+    """How far φ is from every mixture of the groups' moments."""
+    shares: dict[str, float] | None
+    """The part of each group in φ; None where it cannot be told."""
+
+    @property
+    def distance(self) -> float:
+        """√(2·KL): equal variances whose means are d standard deviations apart have distance d."""
+        return math.sqrt(2 * self.kl)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMoments:
+    """The moments φ would have, had it followed one group only; and those of its two halves."""
+
+    whole: Statistics
+    halves: tuple[Statistics, Statistics] | None
+    """None if there was only one batch."""
+
+
+def group_moments(net: nn.Module, batches: Iterable[Tensor]) -> GroupMoments:
+    halves: list[Statistics] = [{}, {}]
+    for index, x in enumerate(batches):
+        halves[index % 2] = _merged(halves[index % 2], moments(net, [x]))
+    first, second = halves
+    return GroupMoments(_merged(first, second), (first, second) if second else None)
+
+
+def measure_layers(
+    net: nn.Module,
+    balanced: Statistics,
+    by_group: Mapping[str, GroupMoments],
+    shares: Sequence[float],
+) -> tuple[Layer, ...]:
+    """Every layer that is used; `shares` are the groups' parts of the balanced population."""
+    modules = layers(net)
+    return tuple(
+        _measure(name, modules[name], population, by_group, np.array(shares))
+        for name, population in balanced.items()
+    )
+
+
+def _measure(
+    name: str,
+    layer: _BatchNorm,
+    population: Moments,
+    by_group: Mapping[str, GroupMoments],
+    balanced_shares: Vector,
+) -> Layer:
+    eps = layer.eps
+    mean, var = layer.running_mean.double(), layer.running_var.double() + eps  # type: ignore[union-attr]
+    true_mean, true_var = population.mean.double(), population.var.double() + eps
+    shift = (mean - true_mean) / true_var.sqrt()
+    ratio = var / true_var
+    # ½(KL(φ|p) + KL(p|φ)) of normal distributions.
+    kl = ((ratio + 1 / ratio - 2) + shift**2 * (1 + 1 / ratio)) / 4
+
+    coordinates = Coordinates(true_mean, true_var, eps)
+    lean = lean_of(
+        coordinates.of(Moments(mean, var - eps, 0)),
+        [coordinates.of(group.whole[name]) for group in by_group.values()],
+        [_standard_error(coordinates, name, group) for group in by_group.values()],
+        balanced_shares,
+    )
+    shares = None if lean.shares is None else lean.shares.tolist()
+    scale = np.sqrt(len(mean))
+    return Layer(
+        name=name,
+        kind=type(layer).__name__,
+        channels=len(mean),
+        shift=_rms(shift),
+        log_ratio=_rms(ratio.log()),
+        kl=float(kl.mean()),
+        separation=float(lean.separation / scale),
+        unexplained=float(lean.unexplained / scale),
+        shares=None if shares is None else dict(zip(by_group, shares, strict=True)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Coordinates in which the moments of a mixture are the mixture of the moments: means and
+    second moments about the population's mean, in its standard deviations. The population is 0."""
+
+    mean: Tensor
+    var: Tensor
+    eps: float
+
+    def of(self, moments: Moments) -> Vector:
+        shift = (moments.mean.double() - self.mean) / self.var.sqrt()
+        second = (moments.var.double() + self.eps) / self.var + shift**2 - 1
+        # Of equal weight to the likelihood of a normal distribution.
+        return torch.cat([shift, second / 2**0.5]).cpu().numpy()
+
+
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """Which mixture of the groups explains φ best."""
+
+    shares: Vector | None
+    separation: float
+    unexplained: float
+
+
+def lean_of(
+    phi: Vector, groups: Sequence[Vector], errors: Sequence[float], balanced_shares: Vector
+) -> Lean:
+    """φ as a mixture of the groups' moments and of the balanced population, which is the origin.
+
+    In the first layer the origin is a mixture of the groups anyhow. In deeper ones it is not, as
+    joint batches are normalised jointly; with it, both a balanced φ and one that followed a single
+    group are explained exactly at every depth. The shares cannot be told if the newest group is no
+    further from the others than chance puts it, or φ is further from all mixtures than that.
+    """
+    corners = np.stack(groups, axis=1)
+    weights = _nearest_mixture(corners, phi)
+    unexplained = float(np.linalg.norm(phi - corners @ weights))
+    old = balanced_shares[:-1] / balanced_shares[:-1].sum()
+    separation = float(np.linalg.norm(groups[-1] - np.stack(groups[:-1], axis=1) @ old))
+    chance = float(np.sqrt(errors[-1] ** 2 + np.square(errors[:-1]) @ old))
+    certain = separation > CERTAIN * chance and unexplained <= separation
+    shares = weights + (1 - weights.sum()) * balanced_shares
+    return Lean(shares if certain else None, separation, unexplained)
+
+
+def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:
+    """Weights ≥ 0 with a sum ≤ 1 that bring the corners' sum nearest to φ."""
+    from scipy.optimize import nnls
+
+    # The sum is held to 1 by a heavy row of ones; the column of the origin takes up the slack.
+    heavy = 1e4 * max(float(np.abs(corners).max()), float(np.abs(phi).max()), 1e-12)
+    columns = np.column_stack([corners, np.zeros(len(corners))])
+    weights, _ = nnls(np.vstack([columns, np.full(columns.shape[1], heavy)]), np.append(phi, heavy))
+    return weights[:-1] / weights.sum()  # type: ignore[no-any-return]
+
+
+def _standard_error(coordinates: Coordinates, name: str, group: GroupMoments) -> float:
+    """Of a group's moments in this layer, from how far its two halves are apart."""
+    if group.halves is None:
+        return math.inf
+    first, second = (coordinates.of(half[name]) for half in group.halves)
+    return float(np.linalg.norm(first - second)) / 2
+
+
+def _merged(first: Statistics, second: Statistics) -> Statistics:
+    return {
+        name: first[name].merge(second[name]) if name in first and name in second else either
+        for name, either in {**first, **second}.items()
+    }
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.square().mean().sqrt())

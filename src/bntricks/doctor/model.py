@@ -1,0 +1,90 @@
+"""The doctor and a `bntricks.Model`: the groups are its tasks. Nothing else here knows models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from bntricks.doctor.diagnosis import diagnose
+from bntricks.doctor.groups import MIN_SAMPLES, BatchesByGroup, Labelled
+from bntricks.doctor.images import check_accepts, image_groups
+from bntricks.doctor.verdict import Verdict
+from bntricks.errors import UserError
+
+if TYPE_CHECKING:
+    from bntricks.model import Model
+
+
+def model_images(
+    model: Model,
+    data: Path,
+    groups: Sequence[Sequence[str]] = (),
+    *,
+    shape: Sequence[int],
+    images_per_class: int | None = None,
+) -> BatchesByGroup:
+    """Images to examine a model with, by task or in these groups; `shape` is that of a sample."""
+    if len(shape) != 3:
+        raise UserError("this model does not take images: examine it in Python, with diagnose")
+    if _classifier_moves(model):
+        raise UserError(
+            f"this model classifies by the {model.learner.state.method.classify}, which moves with "
+            "φ: the doctor judges linear classifiers"
+        )
+
+    def view(x: Tensor) -> Tensor:
+        return model.view(x, None)
+
+    batches_by_group = image_groups(
+        data,
+        groups or model.groups,
+        model.classes,
+        view,
+        size=shape[-1],
+        images_per_class=images_per_class,
+    )
+    check_accepts(model.net, batches_by_group)
+    return batches_by_group
+
+
+def checkup(model: Model) -> Verdict | None:
+    """What φ costs after a lesson, if there are held-out images of old and new classes.
+
+    Balanced moments come from the memory if it holds every class: it has more images than one half
+    of those held out, and leaves all of these to measure accuracy on.
+    """
+    held_out, memory = model.held_out, model.learner.memory
+    if held_out is None or len(model.groups) < 2 or _classifier_moves(model):
+        return None
+    measuring = _by_task(model, held_out.x, held_out.y)
+    if any(len(y) < MIN_SAMPLES for [(_, y)] in measuring.values()):
+        return None
+    if memory is not None and memory.x is not None:
+        stored = _by_task(model, memory.x[: len(memory)], memory.y[: len(memory)])
+        if all(_covers(stored[task], measuring[task]) for task in measuring):
+            return diagnose(model.net, stored, held_out=measuring).verdict
+    return diagnose(model.net, measuring).verdict
+
+
+def _classifier_moves(model: Model) -> bool:
+    """With φ: scores are not the network's own outputs alone."""
+    return model.learner.state.method.classify.fits != "never"
+
+
+def _covers(stored: list[Labelled], measuring: list[Labelled]) -> bool:
+    [(_, labels)], [(_, needed)] = stored, measuring
+    return len(labels) >= MIN_SAMPLES and set(labels.tolist()) >= set(needed.tolist())
+
+
+def _by_task(model: Model, x: Tensor, y: Tensor) -> dict[str, list[Labelled]]:
+    device = next(model.net.parameters()).device
+    tasks, end = {}, 0
+    for number, classes in enumerate(model.groups, start=1):
+        start, end = end, end + len(classes)
+        rows = (y >= start) & (y < end)
+        inputs = model.view(x[rows.to(x.device)].to(device), None)
+        tasks[f"task {number}"] = [(inputs, y[rows])]
+    return tasks

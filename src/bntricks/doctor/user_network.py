@@ -1,0 +1,152 @@
+"""A user's own network: built by a function of theirs, filled from a file of weights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch as safe
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from bntricks.doctor.groups import BatchesByGroup, abbreviated
+from bntricks.doctor.images import check_accepts, image_groups, normalisation, summary
+from bntricks.errors import UserError
+from bntricks.files import reading, shown, write_atomically
+from bntricks.streams.files.image_files import images_by_class
+from bntricks.streams.sources.folder import image_folder
+
+
+def open_network(
+    net: str,
+    weights: Path,
+    data: Path,
+    groups: Sequence[Sequence[str]],
+    classes: Sequence[str] | None,
+    *,
+    image_size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    images_per_class: int | None,
+) -> tuple[nn.Module, BatchesByGroup]:
+    """The network, and the images to examine it with. Its classes are the folders, unless given."""
+    view = normalisation(mean, std)
+    folders = list(images_by_class(image_folder(data)))
+    if not groups:
+        raise UserError(
+            "missing: list the classes in the order they were learned, the newest last, such as "
+            f"'{folders[0]}' '{','.join(folders[1:])}'",
+            option="groups",
+        )
+    batches_by_group = image_groups(
+        data, groups, classes or folders, view, size=image_size, images_per_class=images_per_class
+    )
+    network = import_network(net)
+    load_weights(network, weights)
+    hint = "; give another size, or one mean and one standard deviation for grey images"
+    check_accepts(network, batches_by_group, hint=hint, remedy="image_size")
+    return network, batches_by_group
+
+
+def import_network(where: str) -> nn.Module:
+    """Import `package.module:function`, from the working directory too, and call it."""
+    function = _import_function(where)
+    try:
+        net = function()
+    except Exception as error:
+        raise _net_error(where, f"calling it raised {summary(error)}") from error
+    if not isinstance(net, nn.Module):
+        raise _net_error(
+            where,
+            f"it returned a {type(net).__name__}, not a torch.nn.Module; give a function without "
+            "arguments that returns the network",
+        )
+    return net
+
+
+def load_weights(net: nn.Module, path: Path) -> None:
+    """Fill the network from safetensors, or from a state dict saved by `torch.save`, of which
+    nothing but tensors is read."""
+    state, own = _read_state(path), net.state_dict()
+    # Old checkpoints lack the batch counter, which no prediction needs.
+    missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
+    extra = [k for k in state if k not in own]
+    for problem, keys in (("lacks", missing), ("also has", extra)):
+        if keys:
+            raise UserError(
+                f"{shown(path)} does not fit the network: it {problem} {abbreviated(keys, 3)}; the "
+                f"network's own names are like {next(iter(own))!r}"
+            )
+    for key, value in state.items():
+        if value.shape != own[key].shape:
+            raise UserError(
+                f"{shown(path)} does not fit the network: {key} is {list(value.shape)} in the file "
+                f"and {list(own[key].shape)} in the network"
+            )
+    net.load_state_dict(state, strict=False)
+
+
+def save_weights(net: nn.Module, path: Path) -> None:
+    """Write the state dict as safetensors, whole or not at all."""
+    # Clones, as safetensors refuses tensors that share memory.
+    state = {key: value.detach().cpu().clone() for key, value in net.state_dict().items()}
+    try:
+        write_atomically(path, safe.save(state))
+    except OSError as error:
+        raise UserError(f"cannot write {shown(path)}: {error.strerror}; choose another") from None
+
+
+def _import_function(where: str) -> Callable[[], Any]:
+    module, _, name = where.partition(":")
+    if not module or not name.isidentifier():
+        raise _net_error(where, "write it as package.module:function")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function = getattr(import_module(module), name, None)
+    except Exception as error:
+        raise _net_error(where, f"importing {module} raised {summary(error)}") from error
+    if function is None:
+        raise _net_error(where, f"{module} has no {name}")
+    if not callable(function):
+        raise _net_error(where, f"{name} of {module} is not a function")
+    return function  # type: ignore[no-any-return]
+
+
+def _net_error(where: str, message: str) -> UserError:
+    return UserError(message, option="net", value=where)
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    with reading(path):
+        try:
+            return safe.load_file(path)
+        except SafetensorError:
+            state = _read_torch_file(path)
+    for key in ("state_dict", "model"):
+        if isinstance(state.get(key), Mapping):
+            state = state[key]
+    if not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise UserError(f"{shown(path)} is not a state dict: save net.state_dict() alone")
+    # DataParallel puts this before every name.
+    return {key.removeprefix("module."): value for key, value in state.items()}
+
+
+def _read_torch_file(path: Path) -> Mapping[str, Any]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception:  # a damaged or foreign file makes torch raise nearly anything
+        content = None
+    if isinstance(content, Mapping):
+        return content
+    raise UserError(
+        f"{shown(path)} holds no weights that can be read: give safetensors, or a state dict saved "
+        "by torch.save; the file may be of another kind, or cut short"
+    )

@@ -1,0 +1,116 @@
+"""An engineer's object: a learner whose outputs have names, and images to measure it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from bntricks.model.metadata import Metadata
+from bntricks.model.samples import check_samples, to_tensor
+from bntricks.streams import Images
+from bntricks.training.learner import Learner
+from bntricks.training.state import View
+
+if TYPE_CHECKING:
+    from bntricks.model.learn import Learned
+
+
+@dataclass
+class Model:
+    """A network that learns new classes from images and keeps the old ones.
+
+    >>> model = Model.adopt(net, classes=["cat", "dog"], memory="photos/old", view=view)
+    >>> print(model.learn("photos/new", epochs=20))
+    >>> model.predict(["a.jpg"])
+    >>> model.save("model.safetensors")
+    """
+
+    learner: Learner
+    metadata: Metadata
+    held_out: Images | None = None
+    """Never trained on, to measure what is still known."""
+
+    @classmethod
+    def create(cls, images: Any, **how: Any) -> Model:
+        """A fresh model for the classes of these images, which has learned nothing yet: see
+        `bntricks.model.create.create`."""
+        from bntricks.model.create import create
+
+        return create(images, **how)
+
+    @classmethod
+    def adopt(cls, net: nn.Module, *, classes: Sequence[str], **how: Any) -> Model:
+        """A model that goes on with a copy of a trained network, whose outputs are `classes`: see
+        `bntricks.model.adopt.adopt`."""
+        from bntricks.model.adopt import adopt
+
+        return adopt(net, classes=classes, **how)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str,
+        *,
+        net: nn.Module | Callable[[], nn.Module] | None = None,
+        device: str = "cpu",
+    ) -> Model:
+        """The model in a file that `save` wrote. An adopted network's code is not in it: give the
+        network, or the function that builds it, as `net`."""
+        from bntricks.model.file import load
+
+        return load(Path(path), net=net, device=device)
+
+    def save(self, path: Path | str, *, memory: bool = True) -> None:
+        """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
+        no images and predicts the same, but cannot learn on."""
+        from bntricks.model.file import save
+
+        save(self, Path(path), memory=memory)
+
+    def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
+        """Learn new classes, and say what that did to the old ones: see `bntricks.model.learn`."""
+        from bntricks.model.learn import learn
+
+        return learn(self, images, epochs=epochs, **how)
+
+    def predict(self, x: Any) -> list[str]:
+        """The class of each sample: arrays, tensors or paths of images."""
+        return [self.classes[column] for column in self.scores(x).argmax(1)]
+
+    def predict_proba(self, x: Any) -> Tensor:
+        """A probability for every class, [N, C], a column for each of `classes`."""
+        return self.scores(x).softmax(1)
+
+    def scores(self, x: Any) -> Tensor:
+        """A score for every class, [N, C]."""
+        samples = to_tensor(x, self.metadata.shape[-1])
+        check_samples(self.metadata, samples)
+        return self.learner.scores(samples)
+
+    def export(self, path: Path | str) -> float:
+        """Write an ONNX file; how far its probabilities are from the model's own, at most."""
+        from bntricks.model.export import to_onnx
+
+        return to_onnx(self, Path(path))
+
+    @property
+    def net(self) -> nn.Module:
+        return self.learner.net
+
+    @property
+    def view(self) -> View:
+        return self.learner.view
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of its outputs, in order."""
+        return self.metadata.classes
+
+    @property
+    def groups(self) -> tuple[tuple[str, ...], ...]:
+        """Its classes by the task they came with, in the order they were learned."""
+        return self.metadata.groups

@@ -1,0 +1,115 @@
+"""How a label is read off a network: its own linear layer, or the nearest class mean of iCaRL.
+
+A classifier is a value in a recipe. What it has to learn for that (`fit`) it learns when asked for
+scores, again after every change of the network, or once when a task ends, from the task's samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from bntricks.networks.head import last_linear
+
+if TYPE_CHECKING:
+    from bntricks.batch import Batch
+    from bntricks.training.state import State
+
+Fitted = dict[str, Tensor]
+"""What a classifier has learned, as tensors by name; it lives in `State.fitted`."""
+
+
+class Classifier(Protocol):
+    """Turns inputs into a score for every class."""
+
+    @property
+    def fits(self) -> Literal["never", "when asked", "task end"]: ...
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        """Learn what `scores` needs. Raw samples are those of the finished task."""
+        ...
+
+    def scores(self, state: State, x: Tensor) -> Tensor:
+        """[B, C], of network inputs, in the mode the caller has set."""
+        ...
+
+    def head(self, state: State) -> nn.Module | None:
+        """From features to the same scores, for export; None: the network's own head."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The network's last layer."""
+
+    fits: Literal["never"] = "never"
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        return {}
+
+    def scores(self, state: State, x: Tensor) -> Tensor:
+        with state.arithmetic(x):
+            return state.net(x)  # type: ignore[no-any-return]
+
+    def head(self, state: State) -> None:
+        return None
+
+    def __str__(self) -> str:
+        return "linear"
+
+
+LINEAR = Linear()
+
+
+@dataclass(frozen=True, slots=True)
+class NearestMean:
+    """The class whose stored samples have the nearest mean feature; minus the squared distance is
+    the score, and -inf that of a class without stored samples."""
+
+    fits: Literal["when asked"] = "when asked"
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        """The classes that have exemplars, and the mean feature of each."""
+        memory = state.memory
+        if not memory or memory.x is None:
+            raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
+        features = state.features(memory.x[: memory.filled])
+        classes, member = torch.unique(memory.y[: memory.filled], return_inverse=True)
+        classes, member = classes.to(features.device), member.to(features.device)
+        sums = features.new_zeros(len(classes), features.shape[1])
+        sums.index_add_(0, member, features)
+        return {"classes": classes, "means": sums / member.bincount()[:, None]}
+
+    def scores(self, state: State, x: Tensor) -> Tensor:
+        distances = torch.cdist(state.embed(x), state.fitted["means"]) ** 2
+        outputs = last_linear(state.net).out_features
+        scores = distances.new_full((len(distances), outputs), -torch.inf)
+        return scores.index_copy_(1, state.fitted["classes"], -distances)
+
+    def head(self, state: State) -> nn.Module:
+        outputs = last_linear(state.net).out_features
+        return MeanHead(state.fitted["classes"], state.fitted["means"], outputs)
+
+    def __str__(self) -> str:
+        return "nearest class mean"
+
+
+class MeanHead(nn.Module):
+    """`NearestMean.scores` as a module, in operations that every runtime has."""
+
+    means: Tensor
+    missing: Tensor
+
+    def __init__(self, classes: Tensor, means: Tensor, outputs: int) -> None:
+        super().__init__()
+        placed = means.new_zeros(outputs, means.shape[1]).index_copy(0, classes, means)
+        missing = means.new_full((outputs,), torch.inf).index_fill(0, classes, 0.0)
+        self.register_buffer("means", placed)
+        self.register_buffer("missing", missing)  # infinitely far away
+
+    def forward(self, features: Tensor) -> Tensor:
+        difference = features[:, None] - self.means  # [B, C, F]
+        return -(difference.square().sum(2) + self.missing)

@@ -1,0 +1,162 @@
+"""Image files on disk: finding them, alone or by class, and reading them into memory as squares. A
+file that cannot be read is named, and either refused or left out, as the caller chooses.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bntricks.errors import UserError
+from bntricks.files import reading, shown
+from bntricks.streams.files.archive import Folder
+from bntricks.streams.files.image import Pixels, Unreadable, in_blocks, square_rgb
+from bntricks.streams.files.progress import Report, silent
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
+FILE_LIMIT = 256_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFiles:
+    """Decoded images, the file of each, and a line for each file that was left out."""
+
+    x: Tensor  # uint8 [N, 3, size, size]
+    files: tuple[Path, ...]
+    unreadable: tuple[str, ...] = ()
+
+
+def find_images(paths: Sequence[Path]) -> list[Path]:
+    """Files as they are given, and in place of a folder all images in it, sorted."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            names = _images_in(Folder(path), ".")
+            if not names:
+                raise UserError(f"{shown(path)} holds no images ({' '.join(EXTENSIONS)})")
+            files.extend(path / name for name in names)
+        else:
+            files.append(path)
+    return files
+
+
+def images_by_class(source: Folder) -> dict[str, list[str]]:
+    """The image files in each class folder, nested folders included, sorted."""
+    with reading(source.path):
+        classes = sorted(
+            entry.name
+            for entry in source.path.iterdir()
+            if entry.is_dir() and not entry.name.startswith(".")
+        )
+    if not classes:
+        raise UserError(
+            f"{shown(source.path)} holds no class folders: "
+            "put the images of each class into a folder named after it"
+        )
+    files: dict[str, list[str]] = {}
+    for name in classes:
+        if not name.isprintable():
+            raise UserError(
+                f"the class folder {shown(name)} in {shown(source.path)} has a name that cannot "
+                "be printed: rename it"
+            )
+        files[name] = _images_in(source, name)
+        if len(files[name]) < 2:
+            raise UserError(
+                f"the class {name!r} in {shown(source.path)} has "
+                f"{'one image' if files[name] else 'no images'}: it needs at least two "
+                f"({' '.join(EXTENSIONS)}), one to train and one to test"
+            )
+    return files
+
+
+def read_files(
+    files: Sequence[Path], size: int, *, skip: bool = False, report: Report = silent
+) -> ImageFiles:
+    """These image files as squares. With `skip`, those that cannot be read are left out."""
+    failures: dict[Path, str] = {}
+
+    def decode(file: Path) -> Pixels:
+        try:
+            return _read_square(file, size)
+        except Unreadable as error:
+            failures[file] = f"cannot read the image {shown(file)}: {shown(str(error))}"
+            if not skip:
+                raise UserError(
+                    f"{failures[file]}; move it away, or leave such files out",
+                    remedy="skip_unreadable",
+                ) from error
+            return np.zeros((3, size, size), np.uint8)
+
+    blocks = [np.zeros((0, 3, size, size), np.uint8)]
+    for block in in_blocks(files, decode):
+        blocks.append(block)
+        report("decoding images", sum(map(len, blocks)), len(files))
+    x = np.concatenate(blocks)
+    readable = np.array([file not in failures for file in files], dtype=bool)
+    return ImageFiles(
+        torch.from_numpy(x if readable.all() else x[readable]),
+        tuple(file for file in files if file not in failures),
+        tuple(failures[file] for file in files if file in failures),
+    )
+
+
+def read_classes(
+    folder: Path, size: int, *, skip: bool = False, report: Report = silent
+) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
+    """The images of each class folder, nested folders included, and a line for each file that was
+    left out. Hidden files, and those without the extension of an image, are ignored."""
+    if not folder.is_dir():
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise UserError(
+            f"{shown(folder)} {problem}: give one with a folder of images for each class"
+        )
+    by_class = {
+        name: [folder / file for file in files]
+        for name, files in images_by_class(Folder(folder)).items()
+    }
+    images = read_files(
+        list(chain.from_iterable(by_class.values())), size, skip=skip, report=report
+    )
+    readable = set(images.files)
+    counts = [sum(file in readable for file in files) for files in by_class.values()]
+    return dict(zip(by_class, torch.split(images.x, counts), strict=True)), images.unreadable
+
+
+def decode(source: Folder, size: int, name: str) -> Pixels:
+    """One image of a folder as a square, [3, size, size]."""
+    try:
+        return _read_square(source.path / name, size)
+    except Unreadable as error:
+        raise UserError(
+            f"cannot read the image {shown(source.path / name)}: {shown(str(error))}; "
+            "repair it or move it away"
+        ) from error
+
+
+def _images_in(source: Folder, under: str) -> list[str]:
+    return [name for name in source.names(under) if name.lower().endswith(EXTENSIONS)]
+
+
+def _read_square(file: Path, size: int) -> Pixels:
+    try:
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            raise Unreadable("it is not a regular file")
+        if status.st_size > FILE_LIMIT:
+            raise Unreadable(
+                f"it has {status.st_size:,} bytes, and at most {FILE_LIMIT:,} are read"
+            )
+        content = file.read_bytes()
+    except FileNotFoundError as error:
+        raise Unreadable("there is no such file") from error
+    except OSError as error:
+        raise Unreadable(error.strerror or str(error)) from error
+    return square_rgb(content, size)

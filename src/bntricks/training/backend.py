@@ -1,0 +1,96 @@
+"""What computes: the device, its arithmetic, compiled passes, and memory that is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import sys
+from functools import cache
+
+import torch
+
+from bntricks.errors import UserError
+from bntricks.norm import mode
+from bntricks.training.learner import Learner
+
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt, in glibc's malloc.h
+LARGEST = 2**31 - 1
+
+TRIAL = """
+import torch
+with torch.autocast("cpu", torch.bfloat16):
+    maps = torch.nn.Conv2d(32, 32, 3)(torch.ones(32, 32, 4, 4))
+    torch.nn.Linear(128, 32)(maps.flatten(1)).sum().backward()
+"""
+
+
+def check_device(name: str) -> None:
+    """Fail before any work if this machine has no such device."""
+    if re.fullmatch(r"cpu|mps|cuda(:\d+)?", name) is None:
+        raise UserError("give cpu, cuda, cuda:N or mps", option="device", value=name)
+    kind = torch.device(name).type
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
+    if (torch.device(name).index or 0) >= count:
+        raise UserError(
+            "torch finds no such device here; cpu works everywhere", option="device", value=name
+        )
+
+
+@cache
+def check_bf16(device: str) -> None:
+    """Fail before any work if bfloat16 would end this process.
+
+    Some virtual machines announce matrix instructions that they do not have. A process that uses
+    them is killed on the spot, so a process of its own tries first.
+    """
+    if torch.device(device).type != "cpu":
+        return
+    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)
+    if trial.returncode != 0:
+        raise UserError(
+            "a trial of bfloat16 arithmetic failed on this CPU; set "
+            "ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment if it announces AMX "
+            "instructions that it does not have, or compute in float32",
+            option="precision",
+            value="bf16",
+        )
+
+
+def compile_passes(learner: Learner, shape: tuple[int, ...]) -> None:
+    """From now on torch.compile makes the network's passes, once for each mode, shape and set of
+    tracking flags, in place: names, weights and φ stay where they are. A first pass in evaluation
+    mode, which moves no state, shows whether this machine can."""
+    policy, net = learner.method.memory, learner.net
+    if policy is not None and policy.looks_inside:
+        raise UserError(
+            "this method takes gradients from inside the layers, which compiled passes do not "
+            "show: do not compile, or choose another method",
+            option="compile",
+        )
+    net.compile()
+    try:
+        with mode(net, training=False), torch.inference_mode():
+            net(torch.zeros(2, *shape, device=learner.device))
+    except Exception as error:  # whatever a missing compiler makes of itself
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise UserError(
+            f"torch.compile cannot compile the network here ({reason}): leave it out",
+            option="compile",
+        ) from None
+
+
+def keep_freed_memory() -> None:
+    """Freed memory stays with this process from now on, for the next step to take.
+
+    A training step frees its activations and allocates the same again. glibc gives large blocks
+    back to the system each time, which then clears and maps every page anew: up to a sixth of a
+    step of a small network. Kept, they cost nothing, and the process is as large as at its peak
+    anyway. Other systems and C libraries are left as they are.
+    """
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    # Trimming is only turned off where blocks of any size come from the heap that is kept.
+    if mallopt is not None and mallopt(MMAP_THRESHOLD, LARGEST):
+        mallopt(TRIM_THRESHOLD, LARGEST)

@@ -1,0 +1,86 @@
+"""The only loop over epochs and batches: runs, models and estimators all learn a task by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from torch import Generator, Tensor
+
+from bntricks.batch import batch_count, shuffled
+from bntricks.norm import Phi
+from bntricks.training.learner import Learner
+from bntricks.training.progress import Progress
+
+
+@dataclass
+class Position:
+    """Where learning is between two steps: so many lessons, epochs of the next one and batches of
+    its next epoch are over."""
+
+    lesson: int = 0
+    epoch: int = 0
+    batch: int = 0
+    order: Tensor | None = None
+    """The state of the order generator when this epoch began; None before the task did."""
+    seconds: float = 0.0
+    """Spent on this lesson."""
+    phi: Phi = field(default_factory=dict)
+    """φ as it was when the task began."""
+
+
+def learn_epochs(
+    learner: Learner,
+    x: Tensor,
+    y: Tensor,
+    *,
+    epochs: int,
+    progress: Progress,
+    task: int = 1,
+    tasks: int = 1,
+    position: Position | None = None,
+    every_step: bool = False,
+    stop: Callable[[], bool] = lambda: False,
+) -> None:
+    """Observe these samples, of task number `task` of `tasks`, for so many epochs.
+
+    φ is next read when the task is over, so tracking passes that nobody would notice are left out,
+    unless `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there;
+    from the `position` it leaves behind, a later call goes on to the same bits. A loss that
+    is not finite raises, at the latest when the loop is over.
+    """
+    position = position or Position()
+    images, size = x.to(learner.device), learner.state.batch
+    per_epoch = batch_count(len(y), size)
+    for ids in batches(position, len(y), size, epochs, learner.generators.order):
+        until_read = (epochs - position.epoch) * per_epoch - position.batch + 1
+        loss = learner.observe(
+            images[ids.to(learner.device)],
+            y[ids],
+            ids=ids,
+            horizon=None if every_step else until_read,
+        )
+        at = {"epoch": position.epoch + 1, "epochs": epochs}
+        progress.step(loss, task=task, of=tasks, **at)
+        if position.batch == per_epoch:
+            progress.emit("epoch")
+        if stop():
+            break
+    progress.check()
+
+
+def batches(
+    position: Position, count: int, size: int, epochs: int, order: Generator
+) -> Iterator[Tensor]:
+    """The batches of a task from this position on, over all its epochs; the position moves on."""
+    while position.epoch < epochs:
+        if position.batch == 0:
+            position.order = order.get_state()
+        else:  # the same order again, from its middle on
+            assert position.order is not None
+            order.set_state(position.order)
+        for ids in islice(shuffled(count, size, order), position.batch, None):
+            position.batch += 1
+            yield ids
+        position.epoch, position.batch = position.epoch + 1, 0

@@ -1,0 +1,119 @@
+"""What a step reads and changes: the network, its optimiser, the memory, and the task at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor, nn
+
+from bntricks.batch import BalanceRule
+from bntricks.memory import Memory
+from bntricks.networks.folded import folded
+from bntricks.networks.head import features, seen_by_head
+from bntricks.norm import ema_reach, mode
+from bntricks.recipes.classifiers import Fitted
+from bntricks.recipes.language import Lesson, Method
+from bntricks.training.distributed import ALONE, Ranks
+from bntricks.training.optimisers import Optimiser
+
+View = Callable[[Tensor, Generator | None], Tensor]
+"""Raw samples to network inputs: augmented by the generator, plain without one."""
+
+Report = Callable[[str, int, int], None]
+"""How far long work outside the steps is: what, done, total."""
+
+
+@dataclass
+class Cost:
+    """What the steps so far have taken."""
+
+    steps: int = 0
+    forwards: int = 0
+    images: int = 0
+    tracking_forwards: int = 0
+    tracking_skipped: int = 0
+
+
+@dataclass
+class State:
+    """What a step reads and changes."""
+
+    net: nn.Module
+    optimiser: Optimiser
+    method: Method
+    memory: Memory | None
+    view: View
+    stream_augmentation: Generator
+    replay_augmentation: Generator
+    batch: int = 32
+    memory_batch: int = 32
+    epochs: int = 1
+    """Passes over a task, for methods that prepare themselves for as long as they train."""
+    tasks: int | None = None
+    """How many tasks there will be, for methods that share out their memory in advance."""
+    rule: BalanceRule = "count"
+    precision: Literal["float32", "bf16"] = "float32"
+    as_published: bool = False
+    """Bring back mistakes of the published code: see `recipes/as_published.py`."""
+    report: Report = lambda what, done, total: None
+    lesson: Lesson = field(default_factory=Lesson)
+    teacher: nn.Module | None = None
+    """The network as it was before this task."""
+    recorded: Tensor | None = None
+    """Outputs recorded at the task's start, a row for each of its samples."""
+    fitted: Fitted = field(default_factory=dict)
+    """What the recipe's classifier has learned; empty until it has."""
+    cost: Cost = field(default_factory=Cost)
+    ranks: Ranks = ALONE
+    """The processes that share a step."""
+    since_skip: int | None = None
+    """Tracked steps since one was left out; None if none was."""
+
+    def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
+        """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
+        of the weights until it is left."""
+        lower = self.precision == "bf16"
+        return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """h(x), in the mode and with the tracking the caller has set; counted."""
+        self.cost.forwards += 1
+        self.cost.images += len(x)
+        with self.arithmetic(x):
+            return self.net(x).float()  # type: ignore[no-any-return]
+
+    def forward_with_features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """h(x) and f(x) of one forward."""
+        with seen_by_head(self.net) as seen:
+            logits = self.forward(x)
+        return logits, seen[-1].float()
+
+    def embed(self, x: Tensor) -> Tensor:
+        """f(x) of inputs, in the mode the caller has set."""
+        with self.arithmetic(x):
+            return features(self.net, x).float()
+
+    @torch.no_grad()
+    def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
+        """f(x) of raw samples, in evaluation mode."""
+        with mode(self.net, training=False):
+            reader = self.reader(len(x))
+            parts = (self.view(part, None) for part in torch.split(x, batch))
+            return torch.cat([reader.embed(part) for part in parts])
+
+    def reader(self, images: int) -> State:
+        """This state with the network that scores so many images fastest, for as long as θ and φ
+        stay as they are."""
+        if self.precision != "float32":
+            return self
+        return replace(self, net=folded(self.net, images))
+
+    @property
+    def stale(self) -> bool:
+        """φ still lacks passes that were left out, so it must not be read yet."""
+        reach = ema_reach(self.net)
+        return self.since_skip is not None and (reach is None or self.since_skip < reach)

@@ -1,0 +1,177 @@
+"""One report is one value: computed once, written whole, and refused before anything is written."""
+
+import pkgutil
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import FrozenInstanceError
+
+import altair as alt
+import pytest
+
+import bntricks.report
+from bntricks.errors import UserError
+from bntricks.paper import load_study
+from bntricks.report import build as building, groups as grouping, write_report
+from bntricks.report.build import build
+from bntricks.report.files import write
+from bntricks.report.records import load_records
+from helpers import feature_maps
+from helpers.records import a_run, runs, written
+
+PILOT = load_study("pilot")
+KNOBS = PILOT.values("lite", "seq-cifar10")
+
+
+@pytest.fixture
+def pilot():
+    return [*runs("er", [60.0, 61.0], **KNOBS), *runs("er-cur+buf", [70.0, 71.0], **KNOBS)]
+
+
+def counted(monkeypatch, module, *names):
+    """How often these functions of a module are called from now on."""
+    calls = Counter()
+
+    def wrap(name, function):
+        def wrapper(*args, **kwargs):
+            calls[name] += 1
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, wrapper)
+
+    for name in names:
+        wrap(name, getattr(module, name))
+    return calls
+
+
+def counted_specs(monkeypatch):
+    """How many charts are turned into Vega-Lite, not counting the parts of a chart."""
+    calls, depth, to_dict = Counter(), 0, alt.TopLevelMixin.to_dict
+
+    def wrapper(chart, *args, **kwargs):
+        nonlocal depth
+        calls["specs"] += depth == 0
+        depth += 1
+        try:
+            return to_dict(chart, *args, **kwargs)
+        finally:
+            depth -= 1
+
+    monkeypatch.setattr(alt.TopLevelMixin, "to_dict", wrapper)
+    return calls
+
+
+def test_everything_in_a_report_is_computed_once(tmp_path, monkeypatch, pilot):
+    once = ("group", "verdicts", "results_table", "verdict_table", "verdict_chart")
+    per_stream = ("curves", "per_task", "matrices", "cost")
+    calls = counted(monkeypatch, building, *once, "cut_down_label", "by_stream", *per_stream)
+    duplicates = counted(monkeypatch, grouping, "unique")
+    specs = counted_specs(monkeypatch)
+    other_stream = runs("er", [40.0, 41.0], stream="seq-digits")
+    write_report([*pilot, *other_stream], tmp_path, PILOT, "lite")
+    expected = dict.fromkeys((*once, "cut_down_label", "by_stream"), 1)
+    assert calls == expected | dict.fromkeys(per_stream, 2)
+    assert duplicates == {"unique": 1}
+    assert specs == {"specs": 2 * len(per_stream) + 1}
+
+
+def test_maps_are_drawn_once(tmp_path, monkeypatch):
+    run = feature_maps.written(tmp_path, {"statistics": feature_maps.of_statistics()})
+    records = load_records([run])
+    calls = counted(monkeypatch, building, "feature_maps")
+    specs = counted_specs(monkeypatch)
+    write_report(records, tmp_path / "report")
+    assert calls == {"feature_maps": 1}
+    assert specs == {"specs": 5}
+
+
+def test_a_report_does_not_change(pilot):
+    report = build(pilot)
+    with pytest.raises(FrozenInstanceError):
+        report.title = "another"
+
+
+def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
+    report = build(pilot, PILOT, "lite", command="bnt report x")
+    page = write(report, tmp_path / "new" / "report")
+    folder = page.parent
+    assert page == tmp_path / "new" / "report" / "report.html"
+    tables = {f"{name}.{end}" for name in ("results", "verdicts") for end in ("md", "csv", "tex")}
+    assert {p.name for p in folder.iterdir()} == {*tables, "figures", "report.html"}
+    kinds = ("curves-seq-cifar10", "per-task-seq-cifar10", "matrices-seq-cifar10")
+    names = (*kinds, "cost-seq-cifar10", "differences")
+    assert {p.name for p in (folder / "figures").iterdir()} == {
+        f"{name}.{end}" for name in names for end in ("svg", "pdf", "png", "csv")
+    }
+    html = page.read_text()
+    assert f"<title>{PILOT.title} (lite scale)</title>" in html
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert {"verdicts", "verdict-table", "differences"} <= set(ids)
+    assert len(ids) == len(set(ids))
+
+
+def test_the_tables_to_print_are_results_and_with_claims_verdicts(pilot):
+    assert [table.title for table in build(pilot).tables] == ["Results"]
+    report = build(pilot, PILOT, "lite")
+    assert [table.title for table in report.tables] == ["Results", "The paper's claims"]
+    assert len(report.tables[1].rows) == len(report.verdicts) == len(PILOT.claims)
+
+
+@pytest.mark.parametrize(
+    ("others", "remark"), [([], " (cut-down data)"), ([a_run("gem")], " (partly cut-down data)")]
+)
+def test_cut_down_data_is_said_beside_the_claims_and_in_the_summary(others, remark):
+    cut_down = [
+        run
+        for method, final in (("er", 60.0), ("er-cur+buf", 70.0))
+        for run in runs(method, [final, final + 1], cut_down=True, **KNOBS)
+    ]
+    report = build([*cut_down, *others], PILOT, "lite")
+    assert f"Ours{remark}" in report.tables[1].columns
+    assert report.summary.endswith("Some numbers are of cut-down data.")
+
+
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(bntricks.report.__path__, f"{bntricks.report.__name__}.")
+)
+
+
+def test_no_module_of_a_report_imports_torch():
+    code = f"import sys\nfor name in {MODULES}: __import__(name)\nsys.exit('torch' in sys.modules)"
+    assert len(MODULES) > 15
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_report_needs_no_torch(tmp_path):
+    written(tmp_path, a_run())
+    code = (
+        "import sys; from bntricks.report import write_report;"
+        "from bntricks.report.records import load_records;"
+        f"write_report(load_records([{str(tmp_path)!r}]), {str(tmp_path / 'report')!r});"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert (tmp_path / "report" / "report.html").is_file()
+
+
+def test_a_study_of_mixed_protocols_is_refused_before_anything_is_written(tmp_path):
+    mixed = [a_run("er", 0, **KNOBS), a_run("er", 1, **{**KNOBS, "epochs": 3})]
+    with pytest.raises(UserError, match=r"mixed protocols: er .* differ in epochs"):
+        write_report(mixed, tmp_path / "report", PILOT, "lite")
+    assert not (tmp_path / "report").exists()
+
+
+def test_what_cannot_be_reported_is_said(tmp_path, pilot):
+    with pytest.raises(UserError, match="no runs to report"):
+        write_report([], tmp_path / "report")
+    with pytest.raises(UserError, match="give both, or neither"):
+        write_report(pilot, tmp_path / "report", PILOT)
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_the_option_too(tmp_path, pilot):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot write the report to .*file") as refusal:
+        write_report(pilot, tmp_path / "file")
+    assert refusal.value.remedy == "out"

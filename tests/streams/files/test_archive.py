@@ -1,0 +1,141 @@
+"""Archives are somebody else's: nothing of them reaches the disk, and nothing huge the memory."""
+
+import gzip
+import io
+import shutil
+import tarfile
+import zipfile
+
+import pytest
+
+from bntricks.errors import UserError
+from bntricks.streams import open_stream
+from bntricks.streams.files import archive
+from bntricks.streams.sources import cifar
+
+pytestmark = pytest.mark.fault
+
+
+def add(tar, name, content):
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    tar.addfile(member, io.BytesIO(content))
+
+
+def everything(tmp_path, cache):
+    return {p for p in tmp_path.rglob("*") if cache not in (p, *p.parents)}
+
+
+def fails(data, *parts, stream="seq-cifar10"):
+    with pytest.raises(UserError) as caught:
+        open_stream(stream, data=data)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in parts:
+        assert part in message, message
+
+
+@pytest.fixture
+def files(tmp_path, official):
+    """The members of a good CIFAR-10 archive."""
+    folder = official.cifar10(tmp_path / "good")
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def pack(path, files, **extra):
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            add(tar, f"cifar-10-batches-bin/{name}", content)
+        for name, content in extra.items():
+            add(tar, name, content)
+    return path
+
+
+def test_members_with_paths_outside_are_never_written(tmp_path, files, cache):
+    evil = ("../evil.bin", str(tmp_path / "evil.bin"), "cifar-10-batches-bin/../../evil.bin")
+    path = pack(tmp_path / "cifar-10-binary.tar.gz", files, **dict.fromkeys(evil, b"evil"))
+    before = everything(tmp_path, cache)
+    assert open_stream("seq-cifar10", data=path).counts == (70, 10)
+    assert everything(tmp_path, cache) == before
+    assert not any("evil" in p.name for p in cache.rglob("*"))
+
+
+def test_a_zip_with_paths_outside_is_never_unpacked(tmp_path, tiny, official, cache):
+    path = official.zip(shutil.copytree(tiny, tmp_path / "tiny-imagenet-200"))
+    image = official.jpeg(9)
+    with zipfile.ZipFile(path, "a") as packed:
+        packed.writestr("../evil.JPEG", image)
+        packed.writestr("tiny-imagenet-200/train/n10000014/images/../../evil.JPEG", image)
+        packed.writestr("tiny-imagenet-200/train/../../evil/images/a.JPEG", image)
+    before = everything(tmp_path, cache)
+    assert open_stream("seq-tiny-imagenet", data=path).counts == (400, 200)
+    assert everything(tmp_path, cache) == before
+
+
+def test_a_link_is_not_taken_for_a_file(tmp_path, files):
+    secret = tmp_path / "secret"
+    secret.write_bytes(files.pop("test_batch.bin"))
+    path = pack(tmp_path / "cifar-10-binary.tar", files)
+    with tarfile.open(path.with_suffix(".tar.gz"), "w:gz") as tar:
+        for name, content in files.items():
+            add(tar, f"cifar-10-batches-bin/{name}", content)
+        link = tarfile.TarInfo("cifar-10-batches-bin/test_batch.bin")
+        link.type, link.linkname = tarfile.SYMTYPE, str(secret)
+        tar.addfile(link)
+    fails(path.with_suffix(".tar.gz"), "lacks cifar-10-batches-bin/test_batch.bin")
+
+
+def test_an_absurd_size_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
+    member.size = 10**12
+    with gzip.open(path, "wb") as file:
+        file.write(member.tobuf() + bytes(10_000))
+    fails(path, "data_batch_1.bin", "1,000,000,000,000 bytes", "200,000,000")
+
+
+def test_a_tar_that_swells_between_its_members_is_refused(tmp_path, files, monkeypatch):
+    monkeypatch.setattr(cifar, "FILE_LIMIT", 100_000)
+    path = pack(tmp_path / "cifar-10-binary.tar.gz", files, padding=bytes(1_000_000))
+    fails(path, "unpacks to more than 700,000 bytes")
+
+
+def test_a_tar_of_countless_members_is_refused(tmp_path, files, monkeypatch):
+    monkeypatch.setattr(archive, "MOST_MEMBERS", 10)
+    path = pack(tmp_path / "cifar-10-binary.tar.gz", files, **{f"{k}": b"" for k in range(10)})
+    fails(path, "more than 10 members")
+
+
+def test_a_huge_jpeg_in_a_zip_is_refused(tmp_path, tiny, official):
+    path = official.zip(shutil.copytree(tiny, tmp_path / "tiny-imagenet-200"))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("tiny-imagenet-200/train/n10000014/images/bomb.JPEG", bytes(5_000_001))
+    fails(path, "bomb.JPEG", "5,000,001 bytes", stream="seq-tiny-imagenet")
+
+
+def test_a_huge_file_in_a_folder_is_refused(tmp_path, official, monkeypatch):
+    monkeypatch.setattr(cifar, "FILE_LIMIT", 50_000)
+    official.cifar10(tmp_path)
+    fails(tmp_path, "data_batch_1.bin", "92,190 bytes", "50,000")
+
+
+@pytest.mark.parametrize("keep", [0, 50, 5_000])
+def test_a_damaged_tar_is_named(tmp_path, files, keep):
+    path = pack(tmp_path / "cifar-10-binary.tar.gz", files)
+    path.write_bytes(path.read_bytes()[:keep])
+    fails(path, "cifar-10-binary.tar.gz", "fetch")
+
+
+def test_a_damaged_zip_is_named(tmp_path):
+    (tmp_path / "tiny-imagenet-200.zip").write_bytes(b"PK" + bytes(1000))
+    fails(tmp_path, "tiny-imagenet-200.zip", "fetch it again", stream="seq-tiny-imagenet")
+
+
+def test_a_zip_whose_bytes_changed_is_named(tmp_path, tiny, official):
+    path = official.zip(shutil.copytree(tiny, tmp_path / "tiny-imagenet-200"))
+    with zipfile.ZipFile(path) as packed:
+        info = packed.getinfo("tiny-imagenet-200/wnids.txt")
+    raw = bytearray(path.read_bytes())
+    raw[info.header_offset + 30 + len(info.filename) + 40] ^= 255
+    path.write_bytes(raw)
+    fails(path, "tiny-imagenet-200.zip", stream="seq-tiny-imagenet")

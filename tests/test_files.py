@@ -1,0 +1,171 @@
+"""bntricks.files: what every writer in the package relies on."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from bntricks.errors import HeldError
+from bntricks.files import held, remove_leftovers, sync, write_atomically
+
+HOLD = """
+import pathlib, sys, time
+from bntricks.files import held
+with held(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture
+def holder():
+    """Start a process that holds a path; returns once it does."""
+    processes = []
+
+    def start(path):
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True
+        )
+        processes.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.fault
+def test_what_another_process_holds_is_refused_at_once_and_free_after_a_kill(tmp_path, holder):
+    path = tmp_path / "model"
+    path.write_bytes(b"weights")
+    process = holder(path)
+    with pytest.raises(HeldError, match="model is being worked on by another process"), held(path):
+        pass
+    process.kill()
+    process.wait()
+    with held(path):
+        pass
+    assert path.read_bytes() == b"weights"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.fault
+def test_whoever_waits_gets_it_when_the_holder_is_killed(tmp_path, holder):
+    process = holder(tmp_path / "model")
+    threading.Timer(0.3, process.kill).start()
+    with held(tmp_path / "model", wait=True):
+        assert process.wait(10)
+
+
+def test_holding_leaves_the_file_and_its_folder_as_they_were(tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(b"weights")
+    before = path.stat()
+    with held(path):
+        assert {p.name for p in tmp_path.iterdir()} == {"model", "model.lock"}
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_ino == before.st_ino
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_lock_can_lie_elsewhere_and_is_free_after_an_error(tmp_path):
+    def fail():
+        with held(tmp_path, lock=tmp_path / "lock"):
+            assert (tmp_path / "lock").exists()
+            with pytest.raises(HeldError), held(tmp_path, lock=tmp_path / "lock"):
+                pass
+            raise KeyError
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_and_its_file_share_their_lock(tmp_path):
+    (tmp_path / "model").touch()
+    (tmp_path / "link").symlink_to("model")
+    with held(tmp_path / "link"), pytest.raises(HeldError), held(tmp_path / "model"):
+        pass
+
+
+@pytest.mark.fault
+def test_only_one_of_many_is_inside_though_each_removes_the_lock(tmp_path):
+    inside, most = [], []
+
+    def enter():
+        for _ in range(20):
+            with held(tmp_path / "target", wait=True):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=enter) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(most) == 80
+    assert max(most) == 1
+
+
+@pytest.mark.fault
+def test_a_lock_that_cannot_be_made_is_an_error_of_the_system(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(IsADirectoryError), held(tmp_path, lock=tmp_path / "lock"):
+        pass
+
+
+@pytest.mark.fault
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "record"
+    write_atomically(path, b"old")
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_was_there_before_can_be_kept(tmp_path):
+    for content in (b"first", b"second"):
+        write_atomically(tmp_path / "newest", content, keep=tmp_path / "before")
+    assert (tmp_path / "newest").read_bytes() == b"second"
+    assert (tmp_path / "before").read_bytes() == b"first"
+
+
+def test_leftovers_are_removed_and_nothing_else(tmp_path):
+    (tmp_path / ".record.12ab.partial").touch()
+    (tmp_path / "record").touch()
+    remove_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["record"]
+
+
+def test_syncing_a_folder_is_left_out_where_the_system_cannot(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr("os.fsync", calls.append)
+    (tmp_path / "file").touch()
+    sync(tmp_path / "file")
+    sync(tmp_path)
+    assert len(calls) == 2
+    monkeypatch.setattr("os.open", lambda *args: pytest.fail("Windows cannot open a folder"))
+    monkeypatch.setattr("bntricks.files.os.name", "nt")
+    sync(tmp_path)
+
+
+def test_no_module_of_one_system_alone_is_imported():
+    script = """
+import sys
+for name in ("fcntl", "resource", "termios", "pwd", "grp"):
+    sys.modules[name] = None
+import bntricks.streams, bntricks.files
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
