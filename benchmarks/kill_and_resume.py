@@ -20,11 +20,8 @@ from pathlib import Path
 
 import torch
 
+from bntricks import Config, Record, run
 from bntricks.methods import entries
-from bntricks.runs import record
-from bntricks.runs.config import Config
-from bntricks.runs.folder import run
-from bntricks.runs.resolve import resolve
 
 LITTLE = {"width": 4, "stages": 2, "blocks": 1, "images_per_class": 40, "memory": 30, "epochs": 3}
 SAME = ("digest", "accuracy", "task_il_accuracy", "forwards", "tracking_skipped", "steps")
@@ -40,28 +37,27 @@ def main() -> int:
     kills = differences = 0
     with tempfile.TemporaryDirectory() as folder:
         for index, name in enumerate(arguments.methods):
-            left = (arguments.kills - kills) / (len(arguments.methods) - index)
+            share = -(-(arguments.kills - kills) // (len(arguments.methods) - index))
             config = Config(method=name, stream="seq-digits", **LITTLE)
             expected, seconds = undisturbed(config, Path(folder, "whole"))
-            killed, found = disturbed(
-                config, Path(folder, "killed"), -(-left // 1), seconds, instants
-            )
-            wrong = [key for key in SAME if expected[key] != found[key]]
+            killed, record = disturbed(config, Path(folder, "killed"), share, seconds, instants)
+            wrong = [key for key in SAME if getattr(expected, key) != getattr(record, key)]
             kills, differences = kills + killed, differences + bool(wrong)
             print(f"{name}: {killed} kills, {', '.join(wrong) or 'no'} difference", flush=True)
     print(f"{kills} kills, {differences} differences")
     return 1 if differences else 0
 
 
-def undisturbed(config: Config, out: Path) -> tuple[record.Record, float]:
+def undisturbed(config: Config, out: Path) -> tuple[Record, float]:
     start = time.monotonic()
     assert wait(start_run(config, out)) == 0
-    return found_in(config, out), time.monotonic() - start
+    seconds = time.monotonic() - start
+    return finished(config, out), seconds
 
 
 def disturbed(
-    config: Config, out: Path, kills: float, seconds: float, instants: random.Random
-) -> tuple[int, record.Record]:
+    config: Config, out: Path, kills: int, seconds: float, instants: random.Random
+) -> tuple[int, Record]:
     """Train under fire until it is through; a run that got through too early starts over."""
     killed, through = 0, True
     while killed < kills:
@@ -71,7 +67,7 @@ def disturbed(
         through = wait(process) == 0
         killed += not through
     assert wait(start_run(config, out)) == 0
-    return killed, found_in(config, out)
+    return killed, finished(config, out)
 
 
 def start_run(config: Config, out: Path, *, force: bool = False) -> int:
@@ -89,11 +85,11 @@ def wait(process: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
-def found_in(config: Config, out: Path) -> record.Record:
-    stream, config = resolve(config, None)
-    found = record.load(out / config.identity(stream.fingerprint))
-    assert found is not None
-    return found
+def finished(config: Config, out: Path) -> Record:
+    """The record that a finished run left behind."""
+    record = run(config, out=out)
+    assert record.already_there
+    return record
 
 
 if __name__ == "__main__":

@@ -4,8 +4,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from bntricks import Model
-from bntricks.streams import View
+from bntricks import Model, View
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
@@ -13,7 +12,7 @@ view = View(mean=(0.3,), std=(0.38,), pad=1)  # how the network is given images
 
 
 def build(classes: int = 5) -> nn.Module:
-    """Any network will do that has BatchNorm and ends in a linear layer."""
+    """Any network that has BatchNorm and ends in a linear layer will do."""
     return nn.Sequential(
         *(nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)),
         *(nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)),
@@ -41,20 +40,20 @@ for _ in range(8):
         nn.functional.cross_entropy(net(view(x[rows])), y[rows]).backward()
         optimiser.step()
 
-# What is new: it keeps 20 old images of each class, and learns the digits 5 to 9.
-learner = Model.adopt(
+# What is new: the model keeps 20 old images of each class and learns the digits 5 to 9.
+model = Model.adopt(
     net,
     classes=old,
     memory={name: train[name][:20] for name in old},
     test={name: test[name] for name in old},
     view=view,
 )
-learned = learner.learn({name: train[name] for name in new}, epochs=8)
+learned = model.learn({name: train[name] for name in new}, epochs=8)
 print(f"digits 0-4: {learned.tasks[0].before:.1f}% before, {learned.tasks[0].after:.1f}% after")
 print(f"digits 5-9: {learned.tasks[1].after:.1f}%")
 
-# One file, which other processes load with the function that builds the network.
-learner.save("digits.safetensors")
+# One file, which another process loads with the function that builds the network.
+model.save("digits.safetensors")
 again = Model.load("digits.safetensors", net=build)
 first = torch.stack([x[0] for x in test.values()])
 print("the first image of each digit is:", *again.predict(first))

@@ -1,8 +1,8 @@
 """A plain PyTorch model, trained by hand on a biased stream: what is wrong with it, and the repair.
 
 The loop is a common one: in the second task, every step learns from a batch of the new classes and
-replays a batch of the old ones. All forwards move φ, so half of it is new, though a third of the
-classes are.
+replays a batch of the old ones. Both forwards move φ, so half of φ comes from the new classes,
+though they are only a third of all classes.
 """
 
 import torch
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 torch.manual_seed(0)
-torch.set_num_threads(1)  # a network this small is slower on many
+torch.set_num_threads(1)  # a network this small is slower on several threads
 old, new = torch.arange(4), torch.arange(4, 6)
 centres = 0.7 * torch.randn(6, 20)
 centres[new] += 2 * torch.randn(20)
@@ -38,8 +38,8 @@ for task in ([old], [old, new]):
 from bntricks import diagnose, mixed, recalibrate  # noqa: E402
 
 groups = {"old": [batch(old) for _ in range(50)], "new": [batch(new) for _ in range(25)]}
-found = diagnose(net, groups)
-print(found)
+diagnosis = diagnose(net, groups)
+print(diagnosis)
 
 recalibrate(net, mixed(groups))
 print("after recalibration:", diagnose(net, groups).verdict.headline)

@@ -21,7 +21,7 @@ for t in range(3):
 
         # φ follows a class-balanced batch, and nothing else.
         update_ema(net, balance(current, replay, new=new, old=old).x)
-        # θ is trained on the current and the memory batch apart, with φ left alone.
+        # θ is trained on the current and the memory batch separately, and φ is left alone.
         with frozen_ema(net):
             loss = F.cross_entropy(net(current.x), current.y)
             if replay is not None:

@@ -3,12 +3,14 @@
 import re
 import subprocess
 import sys
+import tomllib
+from collections import defaultdict
 
 import pytest
 import torch
 from cyclopts import CycloptsError, MissingArgumentError
 
-from bntricks import cli, methods
+from bntricks import NETWORKS, NORMS, OPTIMISERS, cli, methods
 from bntricks.errors import UserError
 from bntricks.paper import load_study, study_names
 from bntricks.streams import STREAMS
@@ -54,19 +56,48 @@ def test_the_table_of_studies_is_the_codes():
 
 
 def test_the_architecture_names_every_file_and_no_other():
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    cells = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
-    named = re.findall(r"`([\w/.]+)`", " ".join(cells))
     source = ROOT / "src" / "bntricks"
-    there = [p.name + "/" * p.is_dir() for p in source.iterdir() if p.suffix in ("", ".py")]
-    assert sorted(named) == sorted({*there} - {"__init__.py", "__main__.py", "__pycache__/"})
+    there = defaultdict(list)
+    for path in source.rglob("*.py"):
+        if path.name not in ("__init__.py", "__main__.py"):
+            there[folder_name(path.parent, source)].append(path.name)
+    assert {folder: sorted(names) for folder, names in house().items()} == {
+        folder: sorted(names) for folder, names in there.items()
+    }
+
+
+def test_the_floors_of_the_architecture_are_those_that_the_linter_enforces():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    floor = {
+        name: number
+        for number, layer in enumerate(reversed(layers))
+        for name in re.split(r"\W+", layer)
+    }
+    floors = [floor[folder.split("/")[0]] for folder in house() if folder != "bntricks/"]
+    assert floors == sorted(floors)
+    pieces = {name.removesuffix(".py") for name in house()["bntricks/"]}
+    assert max(floor[name] for name in pieces) < min(floors)
+
+
+def house():
+    """The folders of the architecture's table, bottom up, and the modules that each row names."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w/]+/)` \|(.*)\|$", text, re.MULTILINE)
+    assert len(rows) == len(dict(rows)), "a folder has one row"
+    return {folder: re.findall(r"`(\w+\.py)`", cell) for folder, cell in rows}
+
+
+def folder_name(folder, source):
+    return "bntricks/" if folder == source else f"{folder.relative_to(source).as_posix()}/"
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # What a page registers is forgotten with it.
-    monkeypatch.setattr(methods, "_ENTRIES", dict(methods.entries()))
+    for registry in (methods._METHODS, NETWORKS, NORMS, OPTIMISERS):
+        monkeypatch.setattr(registry, "_entries", dict(registry.entries()))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         names = {"__name__": "page", **SCENERY.get(name(page), dict)()}

@@ -89,4 +89,5 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def _lower(text: str) -> str:
+    text = text.removeprefix("Value error, ")  # pydantic's own word for a validator's
     return text[:1].lower() + text[1:]

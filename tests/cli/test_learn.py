@@ -53,12 +53,12 @@ def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
 
 
 def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path):
-    learner = Model.load(model)
+    loaded = Model.load(model)
     x = torch.from_numpy(pictures("grün", 30, seed=1))
     torch.save(x, tmp_path / "x")
     ask = [sys.executable, "-c", ASK, model, tmp_path / "x", tmp_path / "scores"]
     subprocess.run(ask, check=True)
-    assert torch.equal(torch.load(tmp_path / "scores", weights_only=True), learner.scores(x))
+    assert torch.equal(torch.load(tmp_path / "scores", weights_only=True), loaded.scores(x))
 
 
 def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
@@ -66,37 +66,42 @@ def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
     once = Model.load(model)
     once.save(tmp_path / "again")
     twice = Model.load(tmp_path / "again")
-    assert once.memory.offered == twice.memory.offered == 4 * 30
-    for learner in (once, twice):
-        learner.learn(more, epochs=2, sink=lambda event: None)
+    assert once.learner.memory.offered == twice.learner.memory.offered == 4 * 30
+    for loaded in (once, twice):
+        loaded.learn(more, epochs=2, sink=lambda event: None)
     for name, value in once.net.state_dict().items():
         assert torch.equal(value, twice.net.state_dict()[name]), name
-    assert torch.equal(once.memory.x, twice.memory.x)
-    assert once.memory.offered == twice.memory.offered == 2 * (2 * 30)
+    assert torch.equal(once.learner.memory.x, twice.learner.memory.x)
+    assert once.learner.memory.offered == twice.learner.memory.offered == 2 * (2 * 30)
+
+
+def stored(model):
+    memory = model.learner.memory
+    return [bytes(x.numpy()) for x in memory.x[: memory.filled]]
 
 
 def test_test_images_are_kept_and_never_trained_on(model):
-    learner = Model.load(model)
-    held = {bytes(x.numpy()) for x in learner.held_out.x}
+    loaded = Model.load(model)
+    held = {bytes(x.numpy()) for x in loaded.held_out.x}
     assert len(held) == 6
-    assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
-    learner.learn({name: pictures(name) for name in SECOND}, epochs=1, sink=lambda event: None)
-    assert held < {bytes(x.numpy()) for x in learner.held_out.x}
-    assert held.isdisjoint(bytes(x.numpy()) for x in learner.memory.x[: learner.memory.filled])
+    assert held.isdisjoint(stored(loaded))
+    loaded.learn({name: pictures(name) for name in SECOND}, epochs=1, sink=lambda event: None)
+    assert held < {bytes(x.numpy()) for x in loaded.held_out.x}
+    assert held.isdisjoint(stored(loaded))
 
 
 def test_accuracies_are_those_of_the_test_images(model):
-    learner = Model.load(model)
+    loaded = Model.load(model)
     before = [
-        learner.classes[y] == p
-        for y, p in zip(learner.held_out.y, learner.predict(learner.held_out.x), strict=True)
+        loaded.classes[y] == p
+        for y, p in zip(loaded.held_out.y, loaded.predict(loaded.held_out.x), strict=True)
     ]
-    found = learner.learn(
+    found = loaded.learn(
         {name: pictures(name) for name in SECOND}, epochs=2, sink=lambda event: None
     )
     assert found.tasks[0].before == pytest.approx(100 * sum(before) / len(before))
-    said = learner.predict(learner.held_out.x)
-    right = [learner.classes[y] == p for y, p in zip(learner.held_out.y, said, strict=True)]
+    said = loaded.predict(loaded.held_out.x)
+    right = [loaded.classes[y] == p for y, p in zip(loaded.held_out.y, said, strict=True)]
     assert found.tasks[0].after == pytest.approx(100 * sum(right[:6]) / 6)
     assert found.tasks[1].after == pytest.approx(100 * sum(right[6:]) / 6)
     assert found.all.after == pytest.approx(100 * sum(right) / 12)
@@ -165,7 +170,7 @@ def test_images_that_cannot_be_read_are_named_and_refused_or_left_out(
 
 def test_pipes_links_and_missing_files_are_named_and_not_waited_for(refused, model, tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
-    refused("predict", model, tmp_path / "pipe.png", words=["pipe.png", "not a file"])
+    refused("predict", model, tmp_path / "pipe.png", words=["pipe.png", "not a regular file"])
     (tmp_path / "link.png").symlink_to(tmp_path / "nowhere")
     refused("predict", model, tmp_path / "link.png", words=["link.png", "no such file"])
     refused("predict", model, tmp_path / "none.png", words=["none.png", "no such file"])

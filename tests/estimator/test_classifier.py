@@ -228,15 +228,24 @@ def test_effort_may_change_between_calls():
         (lambda model, x, y: model.predict(x[0]), "1 dimensions"),
         (lambda model, x, y: model.predict(x.reshape(-1, 1, 8, 8)), "the model takes .64"),
         (lambda model, x, y: model.fit(x.reshape(-1, 1, 8, 8)[:1], y[:1]), "1 sample"),
-        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "lr is -1"),
-        (lambda model, x, y: clone(model).set_params(lr=1e30).fit(x, y), "not finite .* 1e.30"),
-        (lambda model, x, y: clone(model).set_params(epochs=0).fit(x, y), "epochs is 0"),
-        (lambda model, x, y: clone(model).set_params(width=2.5).fit(x, y), "width is 2.5"),
+        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "lr -1: it must"),
+        (
+            lambda model, x, y: clone(model).set_params(lr=1e30).fit(x, y),
+            "not finite .* lower",
+        ),
+        (lambda model, x, y: clone(model).set_params(epochs=0).fit(x, y), "epochs 0: it must"),
+        (lambda model, x, y: clone(model).set_params(width=2.5).fit(x, y), "width 2.5: it must"),
         (lambda model, x, y: clone(model).set_params(memory=0).fit(x, y), "^memory 0: "),
         (lambda model, x, y: clone(model).set_params(method="er-b").fit(x, y), "did you mean er"),
-        (lambda model, x, y: clone(model).set_params(hyper=3).fit(x, y), "hyper is 3"),
-        (lambda model, x, y: clone(model).set_params(device="gpu").fit(x, y), "device is 'gpu'"),
-        (lambda model, x, y: clone(model).set_params(device=None).fit(x, y), "device is None"),
+        (lambda model, x, y: clone(model).set_params(hyper=3).fit(x, y), "hyper 3: give a mapping"),
+        (
+            lambda model, x, y: clone(model).set_params(device="gpu").fit(x, y),
+            "device gpu: give",
+        ),
+        (
+            lambda model, x, y: clone(model).set_params(device=None).fit(x, y),
+            "device None: give",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_changes_nothing(mistake, words):
@@ -250,7 +259,7 @@ def test_a_mistake_is_one_line_and_changes_nothing(mistake, words):
 
 
 def test_a_mistake_of_ones_own_kind_is_a_user_error_too():
-    with pytest.raises(UserError, match="lower it"):
+    with pytest.raises(UserError, match="lower the learning rate"):
         tiny(lr=1e30).fit(*some(0, 1))
 
 

@@ -31,9 +31,9 @@ def name(page):
 def python_blocks(text):
     """The blocks of Python with the line that each begins on."""
     return [
-        (text.count("\n", 0, found.start(2)) + 1, found[2])
-        for found in FENCED.finditer(text)
-        if found[1] == "python"
+        (text.count("\n", 0, block.start(2)) + 1, block[2])
+        for block in FENCED.finditer(text)
+        if block[1] == "python"
     ]
 
 
@@ -64,12 +64,12 @@ def anchors(text):
 
 
 def _continued(lines):
-    found = []
+    parts = []
     for line in lines:
-        found.append(line.strip().removesuffix("\\"))
+        parts.append(line.strip().removesuffix("\\"))
         if not line.endswith("\\"):
             break
-    return " ".join(found)
+    return " ".join(parts)
 
 
 def _command(text, line, *, whole):

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from bntricks import Batch, Memory
-from bntricks.streams import View
+from bntricks import Batch, Memory, View
 from helpers.colours import COLOURS, pictures, write_folder
 
 
 def readme():
     photos()
+    Path("a.jpg").write_bytes(Path("photos/new/owl/00.jpg").read_bytes())
     memory = Memory(20, insertion=torch.Generator(), sampling=torch.Generator())
     memory.add(Batch(inputs(8), torch.arange(8) % 2))
     return {

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Learner, Model, UserError
+from bntricks import Model, UserError
 from bntricks.streams import View
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
@@ -46,11 +46,11 @@ def adopt(net, **more):
 
 def test_an_adopted_network_answers_as_before_by_name_and_stays_its_owners(trained):
     before = {name: value.clone() for name, value in trained.state_dict().items()}
-    learner = adopt(trained)
+    adopted = adopt(trained)
     x = torch.from_numpy(pictures("grün", 5, seed=2))
-    assert learner.predict(x) == [FIRST[k] for k in trained(VIEW(x)).argmax(1)]
-    assert torch.equal(learner.predict_proba(x), trained(VIEW(x)).softmax(1))
-    learner.learn(MORE, epochs=1, sink=hear)
+    assert adopted.predict(x) == [FIRST[k] for k in trained(VIEW(x)).argmax(1)]
+    assert torch.equal(adopted.predict_proba(x), trained(VIEW(x)).softmax(1))
+    adopted.learn(MORE, epochs=1, sink=hear)
     for name, value in trained.state_dict().items():
         assert torch.equal(value, before[name])
 
@@ -61,44 +61,44 @@ def test_an_adopted_network_answers_as_before_by_name_and_stays_its_owners(train
 def test_it_learns_new_classes_by_any_method(trained, method):
     tasks = {"tasks": 2} if method == "gem" else {}
     aside = {name: pictures(name, seed=5) for name in FIRST}
-    learner = adopt(trained, method=method, capacity=30, test=aside, batch=8, **tasks)
-    if learner.memory is not None:
-        assert torch.bincount(learner.memory.y[: learner.memory.filled]).max() <= 10 + 5 * (
-            method == "gem"
-        )
-    found = learner.learn(MORE, epochs=8, sink=hear)
-    assert learner.classes == (*FIRST, *SECOND)
-    assert learner.groups == (FIRST, SECOND)
+    adopted = adopt(trained, method=method, capacity=30, test=aside, batch=8, **tasks)
+    memory = adopted.learner.memory
+    if memory is not None:
+        most = 15 if method == "gem" else 10
+        assert torch.bincount(memory.y[: memory.filled]).max() <= most
+    found = adopted.learn(MORE, epochs=8, sink=hear)
+    assert adopted.classes == (*FIRST, *SECOND)
+    assert adopted.groups == (FIRST, SECOND)
     assert found.tasks[0].before > 90
     assert found.tasks[1].after > (0 if method == "lwf" else 60)
-    assert learner.net[4].out_features == 6
+    assert adopted.net[4].out_features == 6
 
 
 def test_rehearsal_keeps_the_old_classes(trained):
     aside = {name: pictures(name, seed=5) for name in FIRST}
 
     def old_after(method):
-        learner = adopt(trained, method=method, test=aside, batch=8)
-        return learner.learn(MORE, epochs=20, sink=hear).tasks[0].after
+        adopted = adopt(trained, method=method, test=aside, batch=8)
+        return adopted.learn(MORE, epochs=20, sink=hear).tasks[0].after
 
     assert old_after("er-bnt") > 50 > old_after("sgd")
 
 
 def test_old_classes_are_not_crowded_out_of_the_memory_by_long_lessons(trained):
-    learner = adopt(trained, capacity=60)
+    adopted = adopt(trained, capacity=60)
     for name, epochs in zip(MORE, (5, 40, 10), strict=True):
-        learner.learn({name: MORE[name]}, epochs=epochs, held_out=0, sink=hear)
-    shares = torch.bincount(learner.memory.y[: learner.memory.filled], minlength=6)
+        adopted.learn({name: MORE[name]}, epochs=epochs, held_out=0, sink=hear)
+    shares = torch.bincount(adopted.learner.memory.y[: adopted.learner.memory.filled], minlength=6)
     assert 0.3 < shares[:3].sum() / shares.sum() < 0.7
     assert shares[3:].min() > 3
 
 
 def test_old_images_are_known_by_their_names_and_not_by_their_order(trained):
     turned = dict(reversed(OLD.items()))
-    learner = adopt(trained, memory=turned, test=turned)
+    adopted = adopt(trained, memory=turned, test=turned)
     for x, y in (
-        (learner.memory.x[:36], learner.memory.y[:36]),
-        (learner.held_out.x, learner.held_out.y),
+        (adopted.learner.memory.x[:36], adopted.learner.memory.y[:36]),
+        (adopted.held_out.x, adopted.held_out.y),
     ):
         for label, name in enumerate(FIRST):
             own = {bytes(one.numpy()) for one in x[y == label]}
@@ -107,17 +107,17 @@ def test_old_images_are_known_by_their_names_and_not_by_their_order(trained):
 
 def test_old_images_may_come_from_a_folder(trained, tmp_path):
     folder = write_folder(tmp_path / "old", FIRST)
-    learner = adopt(trained, memory=folder, image_size=8)
-    assert learner.memory.x.shape[1:] == (3, 8, 8)
-    assert len(learner.memory) == 36
+    adopted = adopt(trained, memory=folder, image_size=8)
+    assert adopted.learner.memory.x.shape[1:] == (3, 8, 8)
+    assert len(adopted.learner.memory) == 36
     path = next((folder / "navy").iterdir())
-    assert learner.predict([path, str(path)]) == learner.predict(path) * 2
+    assert adopted.predict([path, str(path)]) == adopted.predict(path) * 2
 
 
 def test_its_file_needs_what_builds_it_and_then_predicts_the_same(trained, tmp_path):
-    learner = adopt(trained)
-    learner.learn(MORE, epochs=2, sink=hear)
-    learner.save(tmp_path / "m")
+    adopted = adopt(trained)
+    adopted.learn(MORE, epochs=2, sink=hear)
+    adopted.save(tmp_path / "m")
     with pytest.raises(UserError, match="whose code is not in the file"):
         Model.load(tmp_path / "m")
     with pytest.raises(UserError, match="of another network"):
@@ -125,14 +125,14 @@ def test_its_file_needs_what_builds_it_and_then_predicts_the_same(trained, tmp_p
     x = torch.from_numpy(pictures("navy", 9, seed=3))
     for net in (build, build()):
         again = Model.load(tmp_path / "m", net=net)
-        assert torch.equal(again.scores(x), learner.scores(x))
+        assert torch.equal(again.scores(x), adopted.scores(x))
         assert again.groups == (FIRST, SECOND)
     assert again.learn({"rest": pictures("黒", seed=9)}, epochs=1, sink=hear).tasks[2].images == 2
 
 
 def test_the_command_line_is_told_what_builds_it(bnt, refused, trained, tmp_path, monkeypatch):
-    learner, model = adopt(trained), tmp_path / "m"
-    learner.save(model)
+    adopted, model = adopt(trained), tmp_path / "m"
+    adopted.save(model)
     folder = write_folder(tmp_path / "new", SECOND)
     refused("predict", model, folder, words=["code is not in the file", "--net"])
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
@@ -147,12 +147,12 @@ def test_the_command_line_is_told_what_builds_it(bnt, refused, trained, tmp_path
 def test_samples_may_be_plain_inputs(tmp_path):
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
     old = (torch.randn(20, 5), ["a"] * 10 + ["b"] * 10)
-    learner = Model.adopt(net, classes=["a", "b"], memory=old)
-    learner.learn({"c": torch.randn(9, 5) + 4}, epochs=2, sink=hear)
-    learner.save(tmp_path / "m")
+    adopted = Model.adopt(net, classes=["a", "b"], memory=old)
+    adopted.learn({"c": torch.randn(9, 5) + 4}, epochs=2, sink=hear)
+    adopted.save(tmp_path / "m")
     x = torch.randn(3, 5)
     again = Model.load(tmp_path / "m", net=lambda: net)
-    assert torch.equal(again.predict_proba(x), learner.predict_proba(x))
+    assert torch.equal(again.predict_proba(x), adopted.predict_proba(x))
     assert set(again.predict(x.numpy())) <= {"a", "b", "c"}
 
 
@@ -161,18 +161,18 @@ def test_samples_may_be_plain_inputs(tmp_path):
     [
         ({"classes": ["a", "b"]}, "2 class names.*3 outputs"),
         ({"classes": ["a", "b", "a"]}, "'a' twice"),
-        ({"classes": ["a", "b", ""]}, "no class name"),
-        ({"classes": ["a", "b", "\udcff"]}, "no class name"),
+        ({"classes": ["a", "b", ""]}, "not a class name"),
+        ({"classes": ["a", "b", "\udcff"]}, "not a class name"),
         ({"memory": None}, "give some as memory="),
-        ({"memory": MORE}, "no class the network knows"),
-        ({"memory": 3}, "material is given as int"),
-        ({"memory": {"navy": [[1, 2], [3]]}}, "no array"),
+        ({"memory": MORE}, "not a class the network knows"),
+        ({"memory": 3}, "samples are given as int"),
+        ({"memory": {"navy": [[1, 2], [3]]}}, "not an array"),
         ({"memory": {"navy": torch.zeros(4, dtype=torch.int64)}}, "int64"),
         ({"view": None}, "uint8, the model takes floats"),
-        ({"method": "gem"}, "--tasks"),
-        ({"lr": -1}, "--lr -1: input should be greater than 0"),
-        ({"capacity": 0}, "--memory 0"),
-        ({"method": "er-bnt", "hyper": {"alpha": 3}}, "no hyper-parameter --alpha"),
+        ({"method": "gem"}, "tasks: gem shares out"),
+        ({"lr": -1}, "lr -1: input should be greater than 0"),
+        ({"capacity": 0}, "memory 0"),
+        ({"method": "er-bnt", "hyper": {"alpha": 3}}, "alpha: er-bnt has no such hyper-parameter"),
     ],
 )
 def test_what_cannot_be_adopted_is_said_in_a_line(trained, change, words):
@@ -187,24 +187,14 @@ def test_a_network_without_a_classifier_is_refused():
 
 
 def test_samples_of_another_shape_are_refused(trained):
-    learner = adopt(trained)
+    adopted = adopt(trained)
     with pytest.raises(UserError, match=r"\[3, 9, 9\], the model takes \[3, 8, 8\]"):
-        learner.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8))
+        adopted.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8))
     with pytest.raises(UserError, match="uint8"):
-        learner.learn({"x": torch.zeros(5, 3, 8, 8)}, sink=hear)
-    with pytest.raises(UserError, match="held_out is 1"):
-        learner.learn(MORE, held_out=1, sink=hear)
-    with pytest.raises(UserError, match="lr is nan"):
-        learner.learn(MORE, lr=float("nan"), sink=hear)
+        adopted.learn({"x": torch.zeros(5, 3, 8, 8)}, sink=hear)
+    with pytest.raises(UserError, match="held_out 1: the share"):
+        adopted.learn(MORE, held_out=1, sink=hear)
+    with pytest.raises(UserError, match="lr nan: it must be above 0"):
+        adopted.learn(MORE, lr=float("nan"), sink=hear)
     with pytest.raises(UserError, match="at least 1"):
-        learner.learn(MORE, epochs=0, sink=hear)
-
-
-def test_a_learner_without_names_says_so():
-    from bntricks import make
-
-    learner = Learner(build(), make("er"))
-    assert learner.classes == learner.groups == ()
-    for use in (lambda: learner.learn(MORE), lambda: learner.save("nowhere")):
-        with pytest.raises(UserError, match="no class names"):
-            use()
+        adopted.learn(MORE, epochs=0, sink=hear)

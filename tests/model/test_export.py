@@ -1,4 +1,4 @@
-"""What onnxruntime says of an exported model is what the learner says."""
+"""What onnxruntime says of an exported model is what the loaded says."""
 
 import json
 import sys
@@ -25,9 +25,9 @@ def ask(path, x):
 
 @pytest.mark.slow
 def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model, tmp_path):
-    learner = Model.load(model)
-    learner.learn({name: pictures(name) for name in SECOND}, epochs=4, sink=hear)
-    learner.save(model)
+    loaded = Model.load(model)
+    loaded.learn({name: pictures(name) for name in SECOND}, epochs=4, sink=hear)
+    loaded.save(model)
     done = bnt("export", model, "--onnx", tmp_path / "m.onnx")
     assert done.code == 0, done.err
     assert "agree to" in done.out
@@ -36,7 +36,7 @@ def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model,
     for x in (noise, real, real[:1]):
         found, names = ask(tmp_path / "m.onnx", x)
         assert names == [*FIRST, *SECOND]
-        assert np.abs(found - learner.predict_proba(x).numpy()).max() < 1e-4
+        assert np.abs(found - loaded.predict_proba(x).numpy()).max() < 1e-4
 
 
 @pytest.mark.slow
@@ -47,12 +47,12 @@ def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
     from bntricks.model.samples import gather
 
     samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
-    learner = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl")
-    teach(learner, samples, epochs=2, lr=None, sink=hear)
-    assert to_onnx(learner, tmp_path / "m.onnx") < 1e-4
+    loaded = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl")
+    teach(loaded, samples, epochs=2, lr=None, sink=hear)
+    assert to_onnx(loaded, tmp_path / "m.onnx") < 1e-4
     x = torch.from_numpy(pictures("navy", 5, seed=4))
     found, _ = ask(tmp_path / "m.onnx", x)
-    assert np.abs(found - learner.predict_proba(x).numpy()).max() < 1e-4
+    assert np.abs(found - loaded.predict_proba(x).numpy()).max() < 1e-4
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
     from bntricks.model.export import to_onnx
 
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
-    learner = Model.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
-    to_onnx(learner, tmp_path / "m.onnx")
+    loaded = Model.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
+    to_onnx(loaded, tmp_path / "m.onnx")
     x = torch.randn(3, 5)
     found, names = ask(tmp_path / "m.onnx", x)
     assert names == ["a", "b"]
@@ -77,12 +77,12 @@ def test_a_file_that_disagrees_is_not_written(model, off):
 
         def run(self, names, inputs):
             return [
-                learner.predict_proba(torch.from_numpy(inputs["images"])).numpy() + np.float32(off)
+                loaded.predict_proba(torch.from_numpy(inputs["images"])).numpy() + np.float32(off)
             ]
 
-    learner = Model.load(model)
+    loaded = Model.load(model)
     with pytest.raises(Exception, match="nothing was written"):
-        check_agreement(learner, Session())
+        check_agreement(loaded, Session())
 
 
 def test_without_the_extra_a_line_says_what_to_install(refused, model, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import safetensors.torch as safe
 import torch
 from safetensors import safe_open
 
-from bntricks import UserError
+from bntricks import Model, UserError
 from helpers.colours import FIRST, pictures, write_folder
 
 
@@ -39,21 +39,21 @@ def test_anyone_can_read_it_and_it_tells_nothing_of_the_machine(model, tmp_path)
 
 def test_names_may_be_any_text(model, tmp_path):
     names = ["a\nb", 'say "hi"', "</script>", "{{x}}", "\x00", "é" * 300, "\u202eabc", " "]
-    learner = Model.load(model)
-    learner.learn({n: pictures("黒", 3, seed=k) for k, n in enumerate(names)}, epochs=1, sink=hear)
-    learner.save(tmp_path / "m")
+    loaded = Model.load(model)
+    loaded.learn({n: pictures("黒", 3, seed=k) for k, n in enumerate(names)}, epochs=1, sink=hear)
+    loaded.save(tmp_path / "m")
     again = Model.load(tmp_path / "m")
     assert again.classes == (*FIRST, *names)
     assert again.groups == (FIRST, tuple(names))
     x = torch.from_numpy(pictures("黒", 20))
-    assert again.predict(x) == learner.predict(x)
+    assert again.predict(x) == loaded.predict(x)
 
 
 def test_odd_names_are_printed_in_one_line_each(bnt, model, tmp_path):
-    learner = Model.load(model)
+    loaded = Model.load(model)
     odd = "two\nlines [red]\x1b[31m"
-    learner.learn({odd: pictures("黒", 30)}, epochs=30, sink=hear)
-    learner.save(model)
+    loaded.learn({odd: pictures("黒", 30)}, epochs=30, sink=hear)
+    loaded.save(model)
     folder = write_folder(tmp_path / "new", ["黒"], count=4)
     lines = bnt("predict", model, folder).out.splitlines()
     assert len(lines) == 1 + 4
@@ -67,9 +67,9 @@ def test_without_its_memory_it_predicts_the_same_and_holds_no_images(bnt, model,
     done = bnt("export", model, "--safetensors", small)
     assert done.code == 0, done.err
     assert {name.split(".")[0] for name in safe.load_file(small)} == {"net"}
-    learner, x = Model.load(small), torch.from_numpy(pictures("navy", 20))
-    assert torch.equal(learner.scores(x), Model.load(model).scores(x))
-    assert learner.groups == (FIRST,)
+    loaded, x = Model.load(small), torch.from_numpy(pictures("navy", 20))
+    assert torch.equal(loaded.scores(x), Model.load(model).scores(x))
+    assert loaded.groups == (FIRST,)
 
 
 def test_without_its_memory_it_cannot_learn_on_and_says_so(refused, model, tmp_path, second):
@@ -89,13 +89,13 @@ def test_nearest_means_survive_without_exemplars(tmp_path):
     from bntricks.model.samples import gather
 
     samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
-    learner = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
-    teach(learner, samples, epochs=2, lr=None, sink=hear)
+    loaded = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl-bnt")
+    teach(loaded, samples, epochs=2, lr=None, sink=hear)
     x = torch.from_numpy(pictures("navy", 20))
     for whole in (True, False):
-        learner.save(tmp_path / "m", memory=whole)
+        loaded.save(tmp_path / "m", memory=whole)
         again = Model.load(tmp_path / "m")
-        assert torch.equal(again.scores(x), learner.scores(x))
+        assert torch.equal(again.scores(x), loaded.scores(x))
         assert again.predict_proba(x).sum(1).allclose(torch.ones(20))
 
 
@@ -103,7 +103,7 @@ LESSON = """
 import sys
 from pathlib import Path
 from bntricks.cli import main
-from bntricks import Model
+from bntricks import Learner
 
 observe = Learner.observe
 

@@ -70,7 +70,7 @@ CHANGES = {
     "more than the memory holds": (lambda about, tensors: about.update(memory=3), "do not fit"),
     "a strange part of the memory": (
         lambda about, tensors: tensors.update({"memory.__class__": torch.zeros(24)}),
-        "no part of a memory",
+        "not part of a memory",
     ),
 }
 
@@ -122,5 +122,5 @@ def test_every_truncation_is_refused(model):
     content = model.read_bytes()
     for end in (*range(64), *range(64, len(content), len(content) // 40)):
         model.write_bytes(content[:end])
-        with pytest.raises(UserError, match="no safetensors file, or not a whole one"):
+        with pytest.raises(UserError, match="not a safetensors file, or not a whole one"):
             Model.load(model)

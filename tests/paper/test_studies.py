@@ -238,8 +238,8 @@ STATEMENT = {
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"variants": [{"overrides": {"epoch": 3}}]}, "--epoch 3: extra inputs"),
-        ({"variants": [{"overrides": {"epochs": 0}}]}, "--epochs 0: input should be greater"),
+        ({"variants": [{"overrides": {"epoch": 3}}]}, "epoch 3: extra inputs"),
+        ({"variants": [{"overrides": {"epochs": 0}}]}, "epochs 0: input should be greater"),
         ({"variants": [{"overrides": {"seed": 1}}]}, "seed: decided by the study"),
         ({"variants": [{}, {}]}, "two variants have one label"),
         (
@@ -250,7 +250,7 @@ STATEMENT = {
         ({"costly": [{"method": "gem", "stream": "seq-cifar10"}]}, "gem on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "b": {"method": "sgd"}}]}, "sgd on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "variant": "none"}]}, "no variant 'none'"),
-        ({"claims": [{**STATEMENT, "metric": "accuracy"}]}, "should match pattern"),
+        ({"claims": [{**STATEMENT, "metric": "accuracy"}]}, "unknown metric .accuracy."),
         ({"claims": [{**STATEMENT, "b": None}]}, "every kind but sign"),
         ({"claims": [{**STATEMENT, "kind": "similar"}]}, "a margin belongs to kind similar"),
         ({"claims": [{**STATEMENT, "margin": 1.0}]}, "a margin belongs to kind similar"),

@@ -20,7 +20,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     run,
     study,
 )
-from bntricks.cli.app import app, flag
+from bntricks.cli.app import app, closest_flag, flag
 from bntricks.errors import HeldError, InvalidOptions, PlannedError, RunError
 
 
@@ -39,13 +39,22 @@ def main() -> NoReturn:
         else:
             code = _fail(str(error), 2)
     except CycloptsError as error:
-        code = _fail(str(error), 2)
+        code = _fail(_suggestion() or str(error), 2)
     except PlannedError as error:
         code = _fail(error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2))
     except BrokenPipeError:
         sys.stderr.close()
         code = 141
     sys.exit(code)
+
+
+def _suggestion() -> str | None:
+    """A misspelt switch is taken for a hyper-parameter without a value."""
+    command, *words = [*sys.argv[1:], ""]
+    for word in words if command in ("run", "learn") else ():
+        if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):
+            return f"unknown flag {word}: did you mean {close}?"
+    return None
 
 
 def _fail(message: str, code: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
@@ -33,10 +33,16 @@ def flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def refuse_misspelt(hyper: Collection[str], options: Iterable[str]) -> None:
-    """A flag that no option has may be a hyper-parameter of the method, or a misspelt option."""
-    flags = [flag(option) for option in options]
+def refuse_misspelt(hyper: Collection[str], command: str) -> None:
+    """A flag that is neither the command's nor a hyper-parameter of the method may be a slip."""
     for name in hyper:
-        close = difflib.get_close_matches(flag(name), flags, n=1, cutoff=0.7)
-        if close:
-            raise UserError(f"unknown flag {flag(name)}: did you mean {close[0]}?")
+        if close := closest_flag(flag(name), command):
+            raise UserError(f"unknown flag {flag(name)}: did you mean {close}?")
+
+
+def closest_flag(given: str, command: str) -> str | None:
+    """The flag of a command that was probably meant."""
+    arguments = app[command].assemble_argument_collection()
+    flags = {name for argument in arguments for name in argument.names if name.startswith("--")}
+    close = difflib.get_close_matches(given, flags, n=1, cutoff=0.75)
+    return close[0] if close and given not in flags else None

@@ -106,7 +106,7 @@ def diagnose(
 
     if out is not None:
         check_target(out)
-    net, images, save = _open(model, selection)
+    net, images, _ = _open(model, selection)
     with _progress() as report:
         diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from inspect import signature
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -116,11 +115,13 @@ def learn(
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
+    from bntricks.methods import entries, find
     from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
     from bntricks.model.learn import check_can_learn, reported, teach
     from bntricks.model.samples import gather
 
-    refuse_misspelt(hyper, signature(learn).parameters)
+    if (method or METHOD) in entries():
+        refuse_misspelt(hyper.keys() - find(method or METHOD).hyper().keys(), "learn")
     prepare(device, threads)
     check_target(into)
     fixed = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -68,10 +67,12 @@ def run(
     hyper
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
+    from bntricks.methods import entries, find
     from bntricks.runs.folder import run as train
     from bntricks.training.distributed import launched
 
-    refuse_misspelt(hyper, (*Config.model_fields, *signature(run).parameters))
+    if config.method in entries():
+        refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
     rank, ranks = launched()
     config = config.model_copy(update={"hyper": hyper, "ranks": ranks})
     with console.progress() if rank == 0 else nullcontext(_ignore) as sink:

@@ -39,7 +39,11 @@ Tensors = dict[str, Tensor]
 
 
 class UnusableError(Exception):
-    """Why a file cannot be used, for a message that names it."""
+    """Why a file cannot be used, for a message that names it, and the option that would help."""
+
+    def __init__(self, reason: str, *, remedy: str | None = None) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
 def save(model: Model, path: Path, *, memory: bool = True) -> None:
@@ -80,7 +84,9 @@ def load(
         network = _network(metadata, net, _section(tensors, "net"))
         return _restored(network, metadata, tensors, device)
     except UnusableError as error:
-        raise UserError(f"cannot use the model {shown(path)}: {error}") from None
+        raise UserError(
+            f"cannot use the model {shown(path)}: {error}", remedy=error.remedy
+        ) from None
 
 
 def _opened(content: bytes) -> tuple[Metadata, Tensors]:
@@ -133,7 +139,8 @@ def _network(
             net = ResNet(outputs, **metadata.network.model_dump())
     else:
         raise UnusableError(
-            "it holds an adopted network, whose code is not in the file; say what builds it, as net"
+            "it holds an adopted network, whose code is not in the file: say what builds it",
+            remedy="net",
         )
     _check_weights(net.state_dict(), weights)
     if given is not None:

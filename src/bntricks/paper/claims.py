@@ -30,9 +30,10 @@ def _known(metric: str) -> str:
 
 
 Metric = Annotated[str, AfterValidator(_known)]
-"""A number of a record: one of its metrics, or a part of one. `acc_after:k` is ACC after task k, `accuracy:i:j` is R[i][j], `previous`
-the mean final accuracy of all tasks but the last, `learned` the mean accuracy of each task right
-after it was learned, `every_task` the final accuracy of each task: the claim must hold on all."""
+"""A number of a record: one of its metrics, or a part of one. `acc_after:k` is ACC after task k,
+`accuracy:i:j` is R[i][j], `previous` the mean final accuracy of all tasks but the last, `learned`
+the mean accuracy of each task right after it was learned, `every_task` the final accuracy of each
+task: the claim must hold on all."""
 
 STREAMS = {
     "seq-cifar10": "Seq-CIFAR-10",

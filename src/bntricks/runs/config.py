@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bntricks.errors import InvalidOptions, UserError
 
@@ -19,6 +20,12 @@ REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
 Count = Annotated[int, Field(ge=1)]
+
+
+def _device(name: str) -> str:
+    if re.fullmatch(r"cpu|mps|cuda(:\d+)?", name) is None:
+        raise ValueError("give cpu, cuda, cuda:N or mps")
+    return name
 
 
 class Config(BaseModel):
@@ -78,7 +85,7 @@ class Config(BaseModel):
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Folder streams: share of each class's images kept for testing."""
 
-    device: Annotated[str, Field(pattern=r"^(cpu|mps|cuda(:\d+)?)$")] = "cpu"
+    device: Annotated[str, AfterValidator(_device)] = "cpu"
     """Where to compute: cpu, cuda, cuda:N or mps."""
     precision: Literal["float32", "bf16"] = "float32"
     """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
