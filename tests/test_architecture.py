@@ -1,0 +1,107 @@
+"""The rules of the house that a linter does not know."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "bntricks"
+MODULES = sorted(SOURCE.rglob("*.py"))
+BELOW_CLI = [path for path in MODULES if "cli" not in path.parts]
+PIECES = {"batch", "errors", "files", "memory", "norm", "registry", "seeds"}
+COMMAND_LINES = {
+    "report/commands.py",  # the command that makes a run again, for a reader to copy
+    "report/frameworks.py",
+    "bench/start_up.py",  # starts `bnt --help` to time it
+}
+
+
+def docstrings(tree):
+    """Strings that stand alone: documentation, also of fields."""
+    return {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+
+
+def test_only_the_pieces_stand_at_the_top():
+    top = {path.stem for path in SOURCE.glob("*.py")}
+    assert top == PIECES | {"__init__", "__main__"}
+
+
+@pytest.mark.parametrize("path", BELOW_CLI, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_below_the_command_line_names_a_flag_or_prints(path):
+    tree = ast.parse(path.read_text())
+    documentation = docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in ("print", "input"), node.lineno
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if id(node) in documentation or str(path.relative_to(SOURCE)) in COMMAND_LINES:
+                continue
+            assert not re.search(r"(^|[\s`(])--[a-z]", node.value), f"{node.lineno}: {node.value}"
+
+
+def test_one_loop_observes_batches():
+    """Besides it, only what measures steps does."""
+    observing = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "observe"
+    }
+    measuring = {name for name in observing if name.startswith("bench/")} | {"sweeps/plan.py"}
+    assert observing - measuring == {"training/loop.py"}
+
+
+def test_nobody_asks_a_policy_what_it_is():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
+                kinds = ast.unparse(node.args[1])
+                assert not re.search(r"Reservoir|Herding|PerTask|Outputs|GradientGreedy", kinds)
+
+
+WITHOUT_UNIX = """
+import sys
+for name in ("fcntl", "resource", "termios", "pwd", "grp"):
+    sys.modules[name] = None
+import bntricks, bntricks.cli
+for name in bntricks.__all__:
+    getattr(bntricks, name)
+sys.argv = ["bnt", "run", "--method", "sgd", "--stream", "seq-digits", "--help"]
+bntricks.cli.main()
+"""
+
+
+def test_importing_needs_no_module_that_only_unix_has():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_UNIX], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Train one method" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_type_checker_sees_every_public_name(tmp_path):
+    import bntricks
+
+    lines = ["import bntricks", *(f"reveal_type(bntricks.{name})" for name in bntricks.__all__)]
+    lines += [
+        "record = bntricks.run(bntricks.Config(method='er'))",
+        "reveal_type(record.acc)",
+        "reveal_type(bntricks.Model.load('m').predict(['a.jpg']))",
+    ]
+    script = tmp_path / "user.py"
+    script.write_text("\n".join(lines) + "\n")
+    check = [sys.executable, "-m", "mypy", "--strict", str(script)]
+    done = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
+    assert len(revealed) == len(bntricks.__all__) + 2
+    assert not [kind for kind in revealed if re.fullmatch(r"Any|builtins\.object", kind)]
+    assert revealed[-2:] == ["float", "list[str]"] or revealed[-2] == "builtins.float"
