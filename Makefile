@@ -30,10 +30,11 @@ setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 demo: $(READY) ## BN Tricks against plain replay on embedded digits, a few minutes
 	$(BIN)/bnt demo
 
-lint: $(TOOLS) ## ruff and mypy
+lint: $(TOOLS) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 test: lint ## lint, types and the tests, within five minutes
 	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow'

@@ -38,7 +38,10 @@ def test_a_table_that_cannot_be_reproduced_is_a_line_for_each_run(tmp_path):
     command = [sys.executable, EXAMPLES / "reproduce_a_table.py", "--data", "nowhere"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "er-cur+prev, seed 1: the data folder nowhere does not exist" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("er-cur+prev, seed 1: ")
+    assert "the data folder nowhere does not exist" in last
+    assert len(done.stderr.splitlines()) == 24
     assert "Traceback" not in done.stderr
 
 

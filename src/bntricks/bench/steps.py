@@ -18,7 +18,7 @@ from bntricks.methods import entries, make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Method
-from bntricks.recipes.policies import stored
+from bntricks.recipes.policies import GradientGreedy, stored
 from bntricks.streams import Report
 from bntricks.training.learner import Learner
 
@@ -61,7 +61,7 @@ def method_steps(name: str, settings: Settings) -> dict[str, Workload]:
     """A step of this method in its fourth task, with its memory full; GSS with its gate closed and
     open."""
     method = make(name)
-    if method.memory is None or not method.memory.looks_inside:
+    if not isinstance(method.memory, GradientGreedy):
         return {name: method_step(method, settings)}
     gates = {"closed": -math.inf, "open": math.inf}
     return {
