@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # for type checkers; `_WHERE` has the same for everybody else
     from bntricks.batch import Batch as Batch, balance as balance
+    from bntricks.cli.console import progress as progress
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model import Model as Model
+    from bntricks.networks.head import last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.registry import NETWORKS as NETWORKS
     from bntricks.networks.resnet import ResNet as ResNet
@@ -49,6 +51,7 @@ if TYPE_CHECKING:  # for type checkers; `_WHERE` has the same for everybody else
     from bntricks.recipes.policies import Policy as Policy, Reservoir as Reservoir
     from bntricks.recipes.rewrite import bn_tricks as bn_tricks
     from bntricks.report import write_report as write_report
+    from bntricks.report.records import load_records as load_records
     from bntricks.runs.config import Config as Config
     from bntricks.runs.folder import run as run
     from bntricks.runs.record import Record as Record
@@ -58,7 +61,7 @@ if TYPE_CHECKING:  # for type checkers; `_WHERE` has the same for everybody else
         from_arrays as from_arrays,
         open_stream as open_stream,
     )
-    from bntricks.sweeps.local import Shared as Shared, sweep as sweep
+    from bntricks.sweeps.local import Failure as Failure, Shared as Shared, sweep as sweep
     from bntricks.sweeps.plan import plan as plan
     from bntricks.training.learner import Learner as Learner
     from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
@@ -66,6 +69,7 @@ if TYPE_CHECKING:  # for type checkers; `_WHERE` has the same for everybody else
 _WHERE = {
     "Batch": "batch",
     "balance": "batch",
+    "progress": "cli.console",
     "Diagnosis": "doctor",
     "diagnose": "doctor",
     "mixed": "doctor",
@@ -77,6 +81,7 @@ _WHERE = {
     "make": "methods",
     "method": "methods",
     "Model": "model",
+    "last_linear": "networks.head",
     "NORMS": "networks.norms",
     "NETWORKS": "networks.registry",
     "ResNet": "networks.resnet",
@@ -107,6 +112,7 @@ _WHERE = {
     "Reservoir": "recipes.policies",
     "bn_tricks": "recipes.rewrite",
     "write_report": "report",
+    "load_records": "report.records",
     "Config": "runs.config",
     "run": "runs.folder",
     "Record": "runs.record",
@@ -114,6 +120,7 @@ _WHERE = {
     "View": "streams",
     "from_arrays": "streams",
     "open_stream": "streams",
+    "Failure": "sweeps.local",
     "Shared": "sweeps.local",
     "sweep": "sweeps.local",
     "plan": "sweeps.plan",

@@ -7,13 +7,22 @@ from typing import Any
 
 from torch import nn
 
+from bntricks.errors import UserError
+from bntricks.networks.norms import Norm
+from bntricks.networks.norms.batch_norm import batch_norm
 from bntricks.networks.registry import NETWORKS
 
 
 @NETWORKS.named("mlp")
-def mlp(shape: Sequence[int], outputs: int, *, width: int, **_: Any) -> nn.Module:
+def mlp(
+    shape: Sequence[int], outputs: int, *, width: int, norm: Norm = batch_norm, **_: Any
+) -> nn.Module:
     """BatchNorm comes first as well, so that features may be of any scale, and those that were
     constant so far may vary in a later task."""
+    if len(shape) != 1:
+        raise UserError("it takes vectors, and these are images", option="net", value="mlp")
+    if norm is not batch_norm:
+        raise UserError("the mlp is normalised by bn alone", option="norm")
     (inputs,) = shape
     return nn.Sequential(
         nn.BatchNorm1d(inputs),

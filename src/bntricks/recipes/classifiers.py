@@ -29,7 +29,8 @@ class Classifier(Protocol):
     def fits(self) -> Literal["never", "when asked", "task end"]: ...
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
-        """Learn what `scores` needs. Raw samples are those of the finished task."""
+        """Learn what `scores` needs, with the network in evaluation mode. Raw samples are those of
+        the finished task, if they were handed in."""
         ...
 
     def scores(self, state: State, x: Tensor) -> Tensor:

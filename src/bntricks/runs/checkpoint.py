@@ -141,7 +141,7 @@ def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, dict):
         return {key: _take_tensors(part, f"{path}/{key}", tensors) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return list(value)
+        return [_take_tensors(part, f"{path}/{k}", tensors) for k, part in enumerate(value)]
     return value
 
 
@@ -150,4 +150,6 @@ def _put_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return tensors[path]
     if isinstance(value, dict):
         return {key: _put_tensors(part, f"{path}/{key}", tensors) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_put_tensors(part, f"{path}/{k}", tensors) for k, part in enumerate(value)]
     return value

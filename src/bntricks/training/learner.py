@@ -163,7 +163,7 @@ class Learner:
         if policy is not None and remembers and samples is not None:
             policy.update(self.state, samples)
         if fits:
-            self.state.fitted = method.classify.fit(self.state, samples)
+            self._fit(samples)
         self.state.recorded = None
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
@@ -193,7 +193,7 @@ class Learner:
     def fit(self) -> None:
         """Let a classifier that learns when asked learn now, unless it has and nothing moved."""
         if not self.state.fitted and self.method.classify.fits == "when asked":
-            self.state.fitted = self.method.classify.fit(self.state, None)
+            self._fit(None)
 
     def with_net(self, net: nn.Module) -> Learner:
         """This learner with another network in its place, to predict and not to train with."""
@@ -210,6 +210,10 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Become what another learner was that was made alike."""
         restore(self.state, self.generators, state)
+
+    def _fit(self, samples: Batch | None) -> None:
+        with mode(self.net, training=False):
+            self.state.fitted = self.method.classify.fit(self.state, samples)
 
     def _forget_fit(self) -> None:
         if self.method.classify.fits == "when asked":
