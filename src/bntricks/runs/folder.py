@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from bntricks.errors import RunError, UserError
+from bntricks.errors import PlannedError, RunError, UserError
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
 from bntricks.runs import checkpoint, probes, record as records
@@ -166,7 +166,7 @@ class _Work:
                             each(event)
 
                     return self._train(ranks, tell)
-            except RunError:
+            except PlannedError:
                 if fresh:
                     shutil.rmtree(folder)
                 raise
