@@ -136,8 +136,8 @@ for name in names:
     sys.argv = ["bnt", "run", "--method", name, *flags]
     try:
         main()
-    except SystemExit as left:
-        assert not left.code, name
+    except SystemExit as end:
+        assert not end.code, name
 """
 
 

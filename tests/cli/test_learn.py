@@ -35,14 +35,14 @@ def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
 
     printed = bnt("learn", first, "--into", "m.safetensors", *TINY, "--batch", 8, "--epochs", 20)
     assert "crimson, grün, navy" in printed
-    found = json.loads(bnt("learn", second, "--into", "m.safetensors", "--epochs", 20, "--json"))
-    old, new = found["tasks"]
+    learned = json.loads(bnt("learn", second, "--into", "m.safetensors", "--epochs", 20, "--json"))
+    old, new = learned["tasks"]
     assert old["classes"] == list(FIRST)
     assert new["classes"] == sorted(SECOND)
-    assert (old["images"], new["images"], found["images"]) == (6, 6, 30)
+    assert (old["images"], new["images"], learned["images"]) == (6, 6, 30)
     assert old["before"] > 90
     assert new["before"] is None
-    assert found["all"]["after"] > 60
+    assert learned["all"]["after"] > 60
 
     answers = json.loads(bnt("predict", "m.safetensors", second, first / "navy", "--json"))
     assert len(answers) == 3 * 12 + 12
@@ -96,15 +96,15 @@ def test_accuracies_are_those_of_the_test_images(model):
         loaded.classes[y] == p
         for y, p in zip(loaded.held_out.y, loaded.predict(loaded.held_out.x), strict=True)
     ]
-    found = loaded.learn(
+    learned = loaded.learn(
         {name: pictures(name) for name in SECOND}, epochs=2, sink=lambda event: None
     )
-    assert found.tasks[0].before == pytest.approx(100 * sum(before) / len(before))
-    said = loaded.predict(loaded.held_out.x)
-    right = [loaded.classes[y] == p for y, p in zip(loaded.held_out.y, said, strict=True)]
-    assert found.tasks[0].after == pytest.approx(100 * sum(right[:6]) / 6)
-    assert found.tasks[1].after == pytest.approx(100 * sum(right[6:]) / 6)
-    assert found.all.after == pytest.approx(100 * sum(right) / 12)
+    assert learned.tasks[0].before == pytest.approx(100 * sum(before) / len(before))
+    predicted = loaded.predict(loaded.held_out.x)
+    right = [loaded.classes[y] == p for y, p in zip(loaded.held_out.y, predicted, strict=True)]
+    assert learned.tasks[0].after == pytest.approx(100 * sum(right[:6]) / 6)
+    assert learned.tasks[1].after == pytest.approx(100 * sum(right[6:]) / 6)
+    assert learned.all.after == pytest.approx(100 * sum(right) / 12)
 
 
 def test_at_most_a_hundred_images_of_a_class_are_held_out():
@@ -149,15 +149,15 @@ def test_images_that_cannot_be_read_are_named_and_refused_or_left_out(
     (first / "navy" / "bad.png").write_bytes(b"not an image")
     (first / "navy" / ".hidden.png").write_bytes(b"not an image")
     into = tmp_path / "m"
-    said = refused("learn", first, "--into", into, *TINY, words=["bad.png", "--skip-unreadable"])
-    assert "hidden" not in said
+    message = refused("learn", first, "--into", into, *TINY, words=["bad.png", "--skip-unreadable"])
+    assert "hidden" not in message
     assert not into.exists()
     done = bnt("learn", first, "--into", into, *TINY, "--epochs", 1, "--skip-unreadable", "--json")
     assert done.code == 0, done.err
     assert "bad.png" in done.err
-    found = json.loads(done.out)
-    assert found["images"] == 30
-    assert len(found["unreadable"]) == 1
+    learned = json.loads(done.out)
+    assert learned["images"] == 30
+    assert len(learned["unreadable"]) == 1
 
     files = sorted((first / "navy").glob("[!.]*"))
     refused("predict", into, *files, words=["bad.png", "--skip-unreadable"])

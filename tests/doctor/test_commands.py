@@ -108,9 +108,9 @@ def test_one_mean_makes_images_grey(here, capsys):
 def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gained(here, capsys):
     words = ("recalibrate", *MINE, "--data", "photos", *GROUPS)
     bnt(*words, "--out", "new.safetensors", "--json")
-    said = json.loads(capsys.readouterr().out)
-    assert said["path"] == "new.safetensors"
-    assert said["gained"]["all"]["low"] <= said["gained"]["all"]["points"]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["path"] == "new.safetensors"
+    assert printed["gained"]["all"]["low"] <= printed["gained"]["all"]["points"]
     old, new = torch.load("w.pt", weights_only=True), safe.load_file("new.safetensors")
     assert old.keys() == new.keys()
     for name in old:

@@ -32,7 +32,7 @@ def layer(share=None, kl=0.0, name="bn"):
 EVEN = layer(0.25)
 
 
-def said(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))):
+def verdict_on(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))):
     balanced = replace(AS_IS, old_difference=old, all_difference=overall, answers=answers)
     return judge(GROUPS, layers, AS_IS, balanced)
 
@@ -62,7 +62,7 @@ def said(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 
     ],
 )
 def test_the_headline_and_the_advice_follow_the_intervals(old, overall, cost, headline, advice):
-    verdict = said(old, overall)
+    verdict = verdict_on(old, overall)
     assert verdict.cost == cost
     assert headline in verdict.headline
     assert advice in verdict.advice
@@ -77,27 +77,27 @@ def test_the_headline_and_the_advice_follow_the_intervals(old, overall, cost, he
         ),
         ([0.34], "does not lean"),
         ([0.1], "leans away from the newest group (dogs)"),
-        ([None, None], "cannot be told in any layer"),
+        ([None, None], "cannot be determined in any layer"),
     ],
 )
 def test_the_lean_is_the_median_of_the_layers_that_can_be_told(shares, words):
-    evidence = " ".join(said(layers=[layer(share) for share in shares]).evidence)
+    evidence = " ".join(verdict_on(layers=[layer(share) for share in shares]).evidence)
     assert words in evidence
     assert "0.25 is balanced" in evidence or "cannot" in words
 
 
 def test_far_layers_are_counted_and_the_furthest_is_named():
     layers = [layer(kl=0.02, name="a"), layer(kl=0.5, name="b"), layer(kl=0.06, name="c")]
-    evidence = " ".join(said(layers=layers).evidence)
+    evidence = " ".join(verdict_on(layers=layers).evidence)
     assert "2 of 3 layers are further than 0.3 standard deviations" in evidence
     assert "the furthest is layer b at 1.00" in evidence
 
 
 def test_answers_are_told_where_groups_have_classes_of_their_own():
-    assert "30.0% of the samples of old classes are taken for" in " ".join(said().evidence)
-    assert "with balanced φ, 20.0%" in " ".join(said().evidence)
-    assert "taken for" not in " ".join(said(answers=None).evidence)
+    assert "30.0% of the samples of old classes are taken for" in " ".join(verdict_on().evidence)
+    assert "with balanced φ, 20.0%" in " ".join(verdict_on().evidence)
+    assert "taken for" not in " ".join(verdict_on(answers=None).evidence)
 
 
 def test_no_difference_reads_as_minus_nothing():
-    assert "-0.0 points" not in said(old=Difference(-0.01, -1.0, 1.0)).headline
+    assert "-0.0 points" not in verdict_on(old=Difference(-0.01, -1.0, 1.0)).headline

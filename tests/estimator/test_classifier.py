@@ -114,7 +114,7 @@ def test_classes_may_be_listed_late():
         model.partial_fit(*some(8))
 
 
-def test_fit_begins_anew():
+def test_fit_starts_over():
     x, y = some(0, 1)
     once = tiny().fit(x, y)
     again = tiny().partial_fit(*some(4, 5, 6)).fit(x, y)

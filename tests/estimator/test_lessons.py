@@ -27,7 +27,7 @@ def shares(learner):
 
 
 @pytest.mark.parametrize(
-    ("came", "t", "new", "old"),
+    ("present", "t", "new", "old"),
     [
         ({4, 5}, 3, (4, 5), (0, 1, 2, 3)),  # new classes are a new task
         ({2, 3}, 2, (2, 3), (0, 1)),  # the current task goes on
@@ -36,8 +36,8 @@ def shares(learner):
         ({1, 2, 5}, 3, (1, 2, 5), (0, 3)),  # with a new one, and one of the current task
     ],
 )
-def test_the_classes_that_come_decide_which_task_it_is(came, t, new, old):
-    before, classes = follow(Lesson(2, (2, 3), (0, 1), 9), came)
+def test_the_classes_that_come_decide_which_task_it_is(present, t, new, old):
+    before, classes = follow(Lesson(2, (2, 3), (0, 1), 9), present)
     assert (before.t + 1, classes, before.old) == (t, new, old)
     assert before.new == ()
 

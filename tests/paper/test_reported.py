@@ -40,8 +40,8 @@ def test_every_cell_of_the_tables_is_there():
     ],
 )
 def test_numbers_are_as_printed(method, stream, memory, acc, bwt):
-    found = load_reported().find(method, stream, memory)
-    assert (found.acc, found.bwt) == (acc, bwt)
+    entry = load_reported().find(method, stream, memory)
+    assert (entry.acc, entry.bwt) == (acc, bwt)
 
 
 def test_what_the_paper_does_not_report_is_not_found():

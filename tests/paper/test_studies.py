@@ -117,10 +117,10 @@ def test_small_scales_have_smaller_memories_in_the_same_order():
 
 def test_costly_pairs_are_run_only_when_asked_for():
     study = load_study("main")
-    asked = {(c.method, c.stream) for c in study.configs("smoke", seeds=1)}
+    usual = {(c.method, c.stream) for c in study.configs("smoke", seeds=1)}
     everything = {(c.method, c.stream) for c in study.configs("smoke", seeds=1, costly=True)}
     tiny = "seq-tiny-imagenet"
-    assert everything - asked == {("gem", tiny), ("gss", tiny)}
+    assert everything - usual == {("gem", tiny), ("gss", tiny)}
     assert len(everything) == 13 * 3
 
 
@@ -132,11 +132,11 @@ def test_a_seed_is_finished_before_the_next_begins():
 
 def test_the_controls_are_the_runs_they_are_named_for():
     plain = {"lr": 0.03, "balance": "count", "as_published": False, "epochs": 40}
-    found = [
+    runs = [
         (c.method, {key: getattr(c, key) for key in plain if getattr(c, key) != plain[key]})
         for c in load_study("control").configs("lite", seeds=1)
     ]
-    assert found == [
+    assert runs == [
         ("er", {}),
         ("er-bnt", {}),
         ("er-recalibrate", {}),
@@ -182,20 +182,22 @@ def test_the_paper_agrees_with_its_claims_but_for_two():
 
 
 def test_the_papers_differences_by_hand():
-    found = {(study.name, claim.text): paper_difference(study, claim) for study, claim in claims()}
-    assert found["pilot", "ER-Balance-Batch has a lower ACC than ER on Seq-CIFAR-10"] == (
+    differences = {
+        (study.name, claim.text): paper_difference(study, claim) for study, claim in claims()
+    }
+    assert differences["pilot", "ER-Balance-Batch has a lower ACC than ER on Seq-CIFAR-10"] == (
         pytest.approx(61.62 - 56.40)
     )
-    assert found["pilot", "ER-Cur+Prev has a positive BWT on Seq-CIFAR-10"] == 11.32
-    assert found["main", "iCaRL-BNT has a lower BWT than iCaRL on Seq-CIFAR-100"] == (
+    assert differences["pilot", "ER-Cur+Prev has a positive BWT on Seq-CIFAR-10"] == 11.32
+    assert differences["main", "iCaRL-BNT has a lower BWT than iCaRL on Seq-CIFAR-100"] == (
         pytest.approx(21.41 - 20.49)
     )
-    assert found[
+    assert differences[
         "buffers", "DER++-BNT has a higher BWT than DER++ on Seq-CIFAR-100 with |M| = 200"
     ] == pytest.approx(67.72 - 54.37)
     gains = [33.29 - 32.92, 39.17 - 37.48, 42.18 - 38.94, 48.78 - 40.81]
     slope = (3 * (gains[3] - gains[0]) + (gains[2] - gains[1])) / 10
-    assert found[
+    assert differences[
         "buffers", "iCaRL-BNT gains more ACC over iCaRL on Seq-CIFAR-100 the larger the memory is"
     ] == pytest.approx(slope)
 
@@ -241,10 +243,10 @@ STATEMENT = {
         ({"variants": [{"overrides": {"epoch": 3}}]}, "epoch 3: extra inputs"),
         ({"variants": [{"overrides": {"epochs": 0}}]}, "epochs 0: input should be greater"),
         ({"variants": [{"overrides": {"seed": 1}}]}, "seed: decided by the study"),
-        ({"variants": [{}, {}]}, "two variants have one label"),
+        ({"variants": [{}, {}]}, "two variants have the same label"),
         (
             {"variants": [{}, {"label": "few", "overrides": {"memory": 200}}]},
-            "a variant turns memory, so all must set it",
+            "a variant changes memory, so all must set it",
         ),
         ({"scale": {"lite": {"seeds": 2}}}, "all three scales"),
         ({"costly": [{"method": "gem", "stream": "seq-cifar10"}]}, "gem on seq-cifar10 is not"),

@@ -37,20 +37,20 @@ def systems(draw):
 def test_the_cone_equals_the_quadratic_program(system):
     rows, gradient, margin = system
     products, against = rows @ rows.T, rows @ gradient
-    found = cone_weights(products, against, margin=margin, ridge=1e-3)
+    weights = cone_weights(products, against, margin=margin, ridge=1e-3)
     wanted = oracle(products, against, margin, 1e-3)
-    assert (found >= margin - 1e-9).all()
+    assert (weights >= margin - 1e-9).all()
     # What matters is the corrected gradient; on flat directions weights may differ.
-    assert np.allclose(rows.T @ found, rows.T @ wanted, atol=1e-6, rtol=1e-6)
+    assert np.allclose(rows.T @ weights, rows.T @ wanted, atol=1e-6, rtol=1e-6)
 
 
 @settings(max_examples=200)
 @given(systems())
 def test_without_ridge_a_singular_system_still_has_an_answer(system):
     rows, gradient, margin = system
-    found = cone_weights(rows @ rows.T, rows @ gradient, margin=margin, ridge=0.0)
-    assert np.isfinite(found).all()
-    assert (found >= margin - 1e-9).all()
+    weights = cone_weights(rows @ rows.T, rows @ gradient, margin=margin, ridge=0.0)
+    assert np.isfinite(weights).all()
+    assert (weights >= margin - 1e-9).all()
 
 
 def test_a_gram_matrix_over_millions_of_columns_keeps_its_digits():

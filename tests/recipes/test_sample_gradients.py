@@ -206,9 +206,9 @@ def test_a_gradient_of_zero_has_cosine_zero_with_everything():
 def test_cosines_stay_within_one():
     net, shape = build("resnet-8")
     same = per_sample(net, *samples(6, shape))
-    found = cosines(same, same)
-    torch.testing.assert_close(found.diagonal(), torch.ones(6), rtol=0, atol=1e-6)
-    assert found.abs().max() <= 1
+    pairs = cosines(same, same)
+    torch.testing.assert_close(pairs.diagonal(), torch.ones(6), rtol=0, atol=1e-6)
+    assert pairs.abs().max() <= 1
 
 
 def test_long_sums_keep_their_digits():
@@ -266,9 +266,9 @@ def lived_in():
 
 def test_nothing_of_the_network_changes(lived_in):
     before = everything_about(lived_in)
-    found = per_sample(lived_in, *samples(4, (3, 8, 8)), total=True)
-    batch_cosines(found, found)
-    cosines(found, found)
+    gradients = per_sample(lived_in, *samples(4, (3, 8, 8)), total=True)
+    batch_cosines(gradients, gradients)
+    cosines(gradients, gradients)
     assert_untouched(lived_in, before)
 
 
@@ -350,6 +350,6 @@ def test_gradients_of_two_networks_are_not_compared():
 
 def test_the_batch_score_asks_for_the_total():
     net, shape = build("mlp")
-    found = per_sample(net, *samples(2, shape))
+    gradients = per_sample(net, *samples(2, shape))
     with pytest.raises(ValueError, match="total=True"):
-        batch_cosines(found, found)
+        batch_cosines(gradients, gradients)

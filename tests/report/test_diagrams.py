@@ -39,7 +39,7 @@ class Odd:
         return self.name
 
 
-def strange(name):
+def unusual(name):
     """A recipe with all there is in it, everything named by someone else."""
     source = Symbol(name) | Copies(BM) | Balanced(Bt | BM, BM)
     return Method(
@@ -54,7 +54,7 @@ def strange(name):
     )
 
 
-DRAWN = {**METHODS, "nasty": (NASTY, strange(NASTY)), "long": (LONG, strange(LONG))}
+DRAWN = {**METHODS, "nasty": (NASTY, unusual(NASTY)), "long": (LONG, unusual(LONG))}
 
 
 def of(drawing, kind):
@@ -169,16 +169,16 @@ def apart(one, other):
 
 
 def check_legible(drawing):
-    found = of(drawing, Box)
-    for one, other in combinations(found, 2):
+    boxes = of(drawing, Box)
+    for one, other in combinations(boxes, 2):
         assert apart(one, other) or inside(one, other) or inside(other, one), (one, other)
-    for box in found:
+    for box in boxes:
         room = box.width - 3 * box.behind
         for line in box.text:
             assert text_width(line, box.size, bold=box.bold) <= room, box
         assert len(box.text) * box.size <= box.height, box
     whole = Box(0, 0, drawing.width, drawing.height)
-    for box in found:
+    for box in boxes:
         assert inside(box, whole), box
     for words in of(drawing, Words):
         width = text_width(words.text, words.size, bold=words.bold)
@@ -210,7 +210,7 @@ def test_a_legend_is_no_wider_than_asked_and_explains_what_is_used():
 
 
 def test_names_of_a_user_are_text_and_nothing_else():
-    drawn = panel(strange(NASTY), NASTY)
+    drawn = panel(unusual(NASTY), NASTY)
     for card in (True, False):
         text = svg(drawn, card=card)
         root = ElementTree.fromstring(text)
@@ -239,10 +239,10 @@ def test_a_picture_is_told_to_those_who_do_not_see_it():
 
 def test_long_words_are_broken():
     assert wrapped("", 50) == []
-    found = wrapped(f"a few words {LONG}", 50)
-    assert found[0] == "a few"
-    assert "".join(found).endswith("WWW")
-    assert all(text_width(line) <= 50 for line in found)
+    lines = wrapped(f"a few words {LONG}", 50)
+    assert lines[0] == "a few"
+    assert "".join(lines).endswith("WWW")
+    assert all(text_width(line) <= 50 for line in lines)
 
 
 def test_the_sketch_of_the_dilemma_is_legible():

@@ -7,14 +7,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report import write_report
 from bntricks.report.build import build
 from bntricks.report.files import save
-from bntricks.report.map_chart import GRID, SIDE, placed, regions
+from bntricks.report.maps import COLOURS, GRID, SIDE, placed, regions
 from bntricks.report.records import load_records
 from bntricks.runs import maps, record as records
 from bntricks.runs.maps import BiasedPhi
@@ -226,12 +226,12 @@ def test_panels_are_turned_towards_the_first_and_fill_the_square():
 
 def test_regions_take_the_colour_of_the_points_around_and_fade_where_there_are_none():
     points = np.array([[10.0, 90.0], [12.0, 90.0], [90.0, 10.0], [90.0, 12.0]])
-    code = regions(points, [1, 1, 0, 0], ["#ff0000", "#0000ff"]).split(",")[1]
+    code = regions(points, [1, 1, 10, 10]).split(",")[1]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(code))))
     assert pixels.shape == (GRID, GRID, 4)
     tenth = GRID // 10
     high_left, low_right, middle = pixels[tenth, tenth], pixels[-tenth, -tenth], pixels[GRID // 2]
-    assert high_left[:3].tolist() == [0, 0, 255]
-    assert low_right[:3].tolist() == [255, 0, 0]
+    assert high_left[:3].tolist() == list(ImageColor.getrgb(COLOURS[1]))
+    assert low_right[:3].tolist() == list(ImageColor.getrgb(COLOURS[0]))  # of ten, then again
     assert high_left[3] == low_right[3] > 40
     assert middle[GRID // 2, 3] == 0

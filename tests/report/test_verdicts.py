@@ -117,7 +117,7 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
     row = judge(runs("er", finals), claim("sign", "bwt", a="er", b=None))
     assert row.verdict == verdict
     assert row.ours == pytest.approx(sum(finals) / len(finals) - 90)
-    assert row.b is None
+    assert row.claim.b is None
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
 def test_likeness_needs_the_whole_interval_inside_the_margin(gaps, verdict):
     trained = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
     row = judge(trained, claim("similar", margin=2.0))
-    assert (row.verdict, row.margin, row.p) == (verdict, 2.0, None)
+    assert (row.verdict, row.claim.margin, row.p) == (verdict, 2.0, None)
 
 
 def test_every_task_means_all_of_them_and_shows_the_weakest():
@@ -196,7 +196,7 @@ def test_runs_are_told_apart_by_the_knobs_that_variants_turn():
 def test_variants_may_be_compared_with_each_other():
     trained = [*runs("er-bnt", [60.0, 61.0, 62.0]), *runs("er", [50.0, 51.5, 52.0], lr=0.06)]
     row = judge([*trained, *runs("er", [0.0] * 3)], claim(b="er/lr 0.06"), variants=CONTROL)
-    assert (row.verdict, row.a, row.b) == ("holds", "er-bnt", "er, lr 0.06")
+    assert (row.verdict, str(row.claim.a), str(row.claim.b)) == ("holds", "er-bnt", "er, lr 0.06")
 
 
 def test_two_protocols_on_one_side_are_refused_and_both_runs_named():
@@ -319,7 +319,7 @@ def test_a_number_beside_the_matrix_is_judged_once_it_is_there():
 
 def test_the_papers_own_difference_stands_beside_ours():
     study = load_study("pilot")
-    rows = {row.claim: row for row in verdicts(study, "lite", [])}
+    rows = {row.claim.text: row for row in verdicts(study, "lite", [])}
     row = rows["ER-Cur+Buf has a higher BWT than ER on Seq-CIFAR-10"]
     assert row.paper == pytest.approx(43.82 - 32.06)
     assert {row.verdict for row in rows.values()} == {"not run"}

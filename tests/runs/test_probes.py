@@ -14,7 +14,7 @@ from bntricks.runs import maps, probes
 from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.folder import resume, run
-from bntricks.runs.probes import PROBES, chosen, looked, overlap, statistics, with_biased_phi
+from bntricks.runs.probes import PROBES, first_images, looked, overlap, statistics, with_biased_phi
 from bntricks.runs.train import train
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
@@ -88,10 +88,10 @@ def test_biased_statistics_are_the_average_over_100_more_batches_of_the_last_tas
     assert count == 100  # 40 images: twenty times five batches
 
     biased = with_biased_phi(learner, STREAM[-1], generator(4, "biased φ")).net
-    found = dict(biased.named_buffers())
+    buffers = dict(biased.named_buffers())
     for name, value in phi.items():
-        assert torch.allclose(found[name].double(), value.double(), rtol=1e-4, atol=1e-5), name
-        assert not torch.equal(found[name], dict(net.named_buffers())[name])
+        assert torch.allclose(buffers[name].double(), value.double(), rtol=1e-4, atol=1e-5), name
+        assert not torch.equal(buffers[name], dict(net.named_buffers())[name])
     for one, other in zip(biased.parameters(), net.parameters(), strict=True):
         assert torch.equal(one, other)
 
@@ -106,9 +106,9 @@ def test_what_is_lost_and_gained_is_counted_over_all_test_images(learner, looked
                 logits = who.net.eval()(learner.state.view(task.test.x, None))
             who.net.train()
             for row, label in zip(logits.tolist(), task.test.y.tolist(), strict=True):
-                said = row.index(max(row))
-                right[t] += said == label
-                late += said in (4, 5)
+                predicted = row.index(max(row))
+                right[t] += predicted == label
+                late += predicted in (4, 5)
         counted.append(([100 * r / 14 for r in right], 100 * late / 42))
     (accuracy, share), (biased_accuracy, biased_share) = counted
     measured = looked_at.biased_phi
@@ -170,20 +170,20 @@ def test_overlap_is_seen_before_the_third_task_and_after_it(tmp_path):
 
     def watching(learner, stream, index):
         overlap(learner, stream, index, seed=4, path=path)
-        found = maps.load(path)
-        seen[index] = None if found is None else [panel.name for panel in found.panels]
+        features = maps.load(path)
+        seen[index] = None if features is None else [panel.name for panel in features.panels]
         if index == 1:
-            first = chosen(stream[:3])
+            first = first_images(stream[:3])
             seen["before"] = tuple(learner.predict(first.x).tolist())
 
     train(CONFIG, stream, probe=watching)
     whole = ["before", "after"]
     assert [seen[i] for i in range(4)] == [None, ["before"], whole, whole]
-    found = maps.load(path)
-    assert found.task == 3
-    assert set(found.labels) == set(range(6))
-    assert found.panel("before").predicted == seen["before"]
-    assert found.panel("after").predicted != seen["before"]
+    features = maps.load(path)
+    assert features.task == 3
+    assert set(features.labels) == set(range(6))
+    assert features.panel("before").predicted == seen["before"]
+    assert features.panel("after").predicted != seen["before"]
 
 
 def test_a_second_panel_begins_from_the_places_of_the_first(tmp_path, monkeypatch, learner):
@@ -205,9 +205,9 @@ def test_with_fewer_tasks_the_last_plays_the_third(classes, panels, tmp_path):
     stream = a_stream(classes)
     config = CONFIG.model_copy(update={"epochs": 1})
     train(config, stream, probe=probes.probe("overlap", tmp_path, 4))
-    found = maps.load(maps.path_in(tmp_path, "overlap"))
-    assert [panel.name for panel in found.panels] == panels
-    assert found.task == classes // 2
+    features = maps.load(maps.path_in(tmp_path, "overlap"))
+    assert [panel.name for panel in features.panels] == panels
+    assert features.task == classes // 2
     assert looked("overlap", tmp_path, stream)
 
 
@@ -223,13 +223,13 @@ def test_a_damaged_or_missing_first_panel_does_not_stop_the_run(tmp_path, learne
 
 def test_images_are_the_first_of_each_class_and_bounded_in_number(monkeypatch):
     monkeypatch.setattr(probes, "IMAGES_PER_CLASS", 3)
-    images = chosen(STREAM)
+    images = first_images(STREAM)
     assert images.y.tolist() == [label for label in range(6) for _ in range(3)]
     assert torch.equal(images.x[3:6], STREAM[0].test.x[7:10])
     monkeypatch.setattr(probes, "IMAGES", 13)
-    assert chosen(STREAM).y.tolist() == [label for label in range(6) for _ in range(2)]
+    assert first_images(STREAM).y.tolist() == [label for label in range(6) for _ in range(2)]
     monkeypatch.setattr(probes, "IMAGES", 2)
-    assert len(chosen(STREAM)) == 6
+    assert len(first_images(STREAM)) == 6
 
 
 DIGITS = Config(method="er-bnt", stream="seq-digits", images_per_class=12, epochs=1, **SMALL)
@@ -289,8 +289,8 @@ def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
 
 
 def test_every_probe_of_a_study_exists_and_an_unknown_one_is_named(tmp_path):
-    asked = {study.probe for study in map(load_study, study_names())}
-    assert asked == {None, *PROBES}
+    requested = {study.probe for study in map(load_study, study_names())}
+    assert requested == {None, *PROBES}
     with pytest.raises(UserError, match="unknown probe 'x-ray': there are statistics, overlap"):
         run(DIGITS, out=tmp_path, probe="x-ray")
     assert not list(tmp_path.iterdir())

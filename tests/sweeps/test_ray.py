@@ -67,8 +67,8 @@ class Cluster:
 
     def size(self):
         command = [RAY, "status", "--address", self.address]
-        told = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
-        return told.partition("Pending:")[0].count(" 1 node_")
+        status = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return status.partition("Pending:")[0].count(" 1 node_")
 
 
 @pytest.fixture(scope="module")

@@ -202,3 +202,15 @@ def test_an_average_that_never_forgets_is_never_deferred():
         for x, y in batches(task):
             who.observe(x, y, horizon=10**6)
     assert who.cost.tracking_skipped == 0
+
+
+def test_labels_that_no_task_has_announced_are_refused():
+    who = learner("er")
+    who.begin([0, 1])
+    x = torch.randn(3, 5)
+    before = whole(who.net)
+    with pytest.raises(ValueError, match=r"labels \[2, 5\]"):
+        who.observe(x, torch.tensor([5, 0, 2]))
+    assert_equal(whole(who.net), before)
+    who.begin([2])
+    who.observe(x, torch.tensor([2, 0, 1]))  # old classes may come again

@@ -25,8 +25,8 @@ from bntricks.errors import HeldError, InvalidOptions, PlannedError, RunError
 
 
 def main() -> NoReturn:
-    """Run the command line; every planned failure is a line and an exit code, no traceback."""
-    # Not KeyboardInterrupt: whoever might catch that on the way would decide the exit code.
+    """Run the command line. A planned failure is one message and an exit code, not a traceback."""
+    # Not KeyboardInterrupt: code that catches it on the way would decide the exit code.
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -49,7 +49,8 @@ def main() -> NoReturn:
 
 
 def _suggestion() -> str | None:
-    """A misspelt switch is taken for a hyper-parameter without a value."""
+    """The flag that was probably meant: a misspelt switch is parsed as a hyper-parameter, and then
+    lacks a value."""
     command, *words = [*sys.argv[1:], ""]
     for word in words if command in ("run", "learn") else ():
         if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):

@@ -11,8 +11,8 @@ from cyclopts import App, Parameter
 from bntricks.errors import UserError
 
 
-def _shown(default: Any) -> str | None:
-    """A switch is off and a list empty unless the user says so; that goes without saying."""
+def _shown_default(default: Any) -> str | None:
+    """What help says of a default: nothing of a switch that is off or a list that is empty."""
     return None if default in (None, ()) or default is False else str(default)
 
 
@@ -21,7 +21,7 @@ app = App(
     help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.\n\n"
     "Start with `bnt demo`, then `bnt methods` and `bnt streams`, then `bnt run`.",
     help_format="markdown",
-    default_parameter=Parameter(show_default=_shown),
+    default_parameter=Parameter(show_default=_shown_default),
 )
 
 Json = Annotated[bool, Parameter(negative=())]
@@ -29,12 +29,12 @@ Switch = Annotated[bool, Parameter(negative=())]
 
 
 def flag(option: str) -> str:
-    """How the command line calls an option."""
+    """What an option is called on the command line."""
     return f"--{option.replace('_', '-')}"
 
 
 def refuse_misspelt(hyper: Collection[str], command: str) -> None:
-    """A flag that is neither the command's nor a hyper-parameter of the method may be a slip."""
+    """A flag that is neither the command's nor a hyper-parameter of the method may be misspelt."""
     for name in hyper:
         if close := closest_flag(flag(name), command):
             raise UserError(f"unknown flag {flag(name)}: did you mean {close}?")

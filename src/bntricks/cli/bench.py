@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -14,9 +14,6 @@ from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
-
-if TYPE_CHECKING:
-    from bntricks.training.progress import Sink
 
 Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-up", "memory-kept"]
 
@@ -35,21 +32,21 @@ def bench(
 
     Each ratio is the median over rounds that measure both sides one after the other, in CPU time
     of one thread. At width 64 everything takes one to two hours and 5 GB of memory; `--parts` and
-    `--methods` choose. Ctrl-C shows the parts measured so far.
+    `--methods` narrow it down. Ctrl-C shows the parts measured so far.
 
     Parameters
     ----------
     parts
-        Only these [default: all].
+        Measure only these [default: all].
     methods
-        Whose steps are measured [default: all].
+        Methods whose steps are measured [default: all].
     width
-        Width of the network [default: 64, for which the bounds are meant].
+        Width of the network [default: 64, which the bounds are for].
     rounds
-        How often everything is measured, interleaved; fewer than six make no 95% interval.
+        How often everything is measured, interleaved; fewer than six give no 95% interval.
     scaling
         Instead, train a small study with one worker, two workers, and two threads, and measure a
-        worker's memory. Wants two idle cores for most of an hour.
+        worker's memory. Needs two idle cores for most of an hour.
     json
         Print the table as one JSON object.
     """
@@ -59,16 +56,16 @@ def bench(
         from bntricks.bench.scaling import ScalingSettings, measure_scaling
 
         settings: Any = ScalingSettings(rounds=rounds)
-        measured = partial(measure_scaling, settings)
+        measure_rows = partial(measure_scaling, settings)
     else:
         from bntricks.bench import Settings, measure
 
         settings = Settings(width=width or 64, rounds=rounds, methods=methods)
-        measured = partial(measure, settings, parts=parts)
+        measure_rows = partial(measure, settings, parts=parts)
     rows: list[dict[str, Any]] = []
     try:
-        with console.progress() as sink:
-            for row in measured(report=partial(_tell, sink)):
+        with console.reporting() as report:
+            for row in measure_rows(report=report):
                 rows.append(asdict(row))
     finally:  # an interrupt keeps the parts that were measured
         if rows and json:
@@ -77,12 +74,8 @@ def bench(
             _show(rows, rounds)
 
 
-def _tell(sink: Sink, what: str, done: int, total: int) -> None:
-    sink({"event": "data", "what": what, "done": done, "total": total})
-
-
-def _show(found: list[dict[str, Any]], rounds: int) -> None:
-    rows = [
+def _show(rows: list[dict[str, Any]], rounds: int) -> None:
+    cells = [
         [
             row["part"],
             row["name"],
@@ -93,7 +86,7 @@ def _show(found: list[dict[str, Any]], rounds: int) -> None:
             {None: "", True: "met", False: "not met"}[row["met"]],
             row["note"],
         ]
-        for row in found
+        for row in rows
     ]
     header = ["", "of", "median", "95% interval", "", "to reach", "", ""]
-    console.show(header, rows, title=f"medians of {rounds} rounds")
+    console.show(header, cells, title=f"medians of {rounds} rounds")

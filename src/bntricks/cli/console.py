@@ -14,9 +14,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from bntricks.streams.files.progress import Report
     from bntricks.training.progress import Sink
 
-# A pipe has no width of its own: nothing is folded there.
+# A pipe has no width of its own: it gets one that folds next to nothing.
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False)
 
@@ -50,16 +51,16 @@ def progress() -> Iterator[Sink]:
         elif event["event"] == "warning":
             bar.print(escape(f"bnt: {event['text']}"))
         elif event["event"] == "resumed":
-            bar.print(f"bnt: going on from step {event['step']} of {event['steps']}")
+            bar.print(f"bnt: continuing from step {event['step']} of {event['steps']}")
             bar.update(row, completed=event["step"], total=event["steps"])
         elif event["event"] == "work":
             bar.update(row, description=f"{event['what']} {event['done']}/{event['total']}")
         elif event["event"] in ("progress", "epoch"):
-            where = "task {task}/{of} epoch {epoch}/{epochs} loss {loss:.3f}".format(**event)
+            position = "task {task}/{of} epoch {epoch}/{epochs} loss {loss:.3f}".format(**event)
             rate = bar.tasks[0].speed
             bar.update(
                 row,
-                description=where,
+                description=position,
                 completed=event["step"],
                 total=event["steps"],
                 speed=f"{rate:.1f} steps/s" if rate else "",
@@ -67,6 +68,15 @@ def progress() -> Iterator[Sink]:
 
     with bar:
         yield show
+
+
+@contextmanager
+def reporting() -> Iterator[Report]:
+    """A report that shows how far some work is, such as reading images, on stderr."""
+    with progress() as sink:
+        yield lambda what, done, total: sink(
+            {"event": "data", "what": what, "done": done, "total": total}
+        )
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
@@ -84,7 +94,7 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """The same as a Markdown table."""
+    """A table of plain values, in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
@@ -102,5 +112,5 @@ def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
 
 
 def complain(message: str) -> None:
-    """An error, in plain text: never markup, never wrapped."""
+    """Print a message to stderr in plain text: never markup, never wrapped."""
     print(f"bnt: {message}", file=sys.stderr)

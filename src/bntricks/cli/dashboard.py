@@ -1,5 +1,5 @@
 """One live table of all runs of a sweep: a row for each kind of run, a column for each seed, and
-the time that is left. Where nobody watches, a line for each run that is finished."""
+the time that remains. Without a terminal, a line for each run when it is finished."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 def labels(configs: Sequence[Config]) -> list[str]:
     """A name for each run without its seed: its method, its stream, and whatever else differs."""
     values = [config.model_dump(mode="json", exclude={"hyper"}) for config in configs]
-    told = ("method", "stream", "seed")
+    always_named = ("method", "stream", "seed")
     varying = [
         key
         for key in (values[0] if values else {})
-        if key not in told and any(each[key] != values[0][key] for each in values)
+        if key not in always_named and any(each[key] != values[0][key] for each in values)
     ]
     return [
         ", ".join(
@@ -41,18 +41,18 @@ def labels(configs: Sequence[Config]) -> list[str]:
 
 
 class Board:
-    """What is known of each run, and how it is shown."""
+    """What is known about each run, and how it is shown."""
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self.labels = labels(configs)
         self.seeds = [config.seed for config in configs]
         self.shares = [0.0] * len(configs)
         self.cells = ["·"] * len(configs)
-        self.there = 0
+        self.already_there = 0
         self.start = time.monotonic()
 
-    def hear(self, event: dict[str, Any]) -> str | None:
-        """Take in an event; the line to print if it ends a run or warns."""
+    def take(self, event: dict[str, Any]) -> str | None:
+        """Note an event; the line to print if it ends a run or warns."""
         run, name = event["run"], f"{self.labels[event['run']]}, seed {self.seeds[event['run']]}"
         match event["event"]:
             case "progress" | "epoch" | "resumed":
@@ -62,33 +62,32 @@ class Board:
                 return f"{name}: {event['text']}"
             case "finished":
                 self.shares[run] = 1.0
-                self.there += event["already_there"]
+                self.already_there += event["already_there"]
                 self.cells[run] = f"[bold]{event['acc']:.1f}[/]"
                 bwt = "" if event["bwt"] is None else f"  BWT {event['bwt']:6.1f}"
-                there = "  (already there)" if event["already_there"] else ""
-                return f"{name:32} ACC {event['acc']:5.1f}{bwt}{there}"
+                suffix = "  (already there)" if event["already_there"] else ""
+                return f"{name:32} ACC {event['acc']:5.1f}{bwt}{suffix}"
         return None
 
     def __rich__(self) -> Group:
         seeds = sorted(set(self.seeds))
         table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("ACC, or how far a run is")
+        table.add_column("ACC, or how far the run is")
         for seed in seeds:
             table.add_column(f"seed {seed}", justify="right")
-        at = {(label, seed): cell for label, seed, cell in self._runs()}
+        runs = zip(self.labels, self.seeds, self.cells, strict=True)
+        cells = {(label, seed): cell for label, seed, cell in runs}
         for label in dict.fromkeys(self.labels):
-            table.add_row(escape(label), *(at.get((label, seed), "") for seed in seeds))
+            table.add_row(escape(label), *(cells.get((label, seed), "") for seed in seeds))
         return Group(table, self._summary())
-
-    def _runs(self) -> Iterator[tuple[str, int, str]]:
-        return zip(self.labels, self.seeds, self.cells, strict=True)
 
     def _summary(self) -> str:
         done = sum(share == 1.0 for share in self.shares)
         text = f"{done} of {len(self.shares)} runs"
-        earned, left = sum(self.shares) - self.there, len(self.shares) - sum(self.shares)
-        if earned > 0 and left > 0:
-            seconds = (time.monotonic() - self.start) * left / earned
+        trained = sum(self.shares) - self.already_there
+        remaining = len(self.shares) - sum(self.shares)
+        if trained > 0 and remaining > 0:
+            seconds = (time.monotonic() - self.start) * remaining / trained
             hours, minutes = divmod(round(seconds / 60), 60)
             text += f", about {hours}:{minutes:02} hours left"
         return text
@@ -97,20 +96,20 @@ class Board:
 @contextmanager
 def board(configs: Sequence[Config]) -> Iterator[Sink]:
     """A sink for the events of these runs, shown while the context lasts."""
-    shown = Board(configs)
+    table = Board(configs)
     if not console.err.is_terminal:
 
-        def say(event: dict[str, Any]) -> None:
-            if line := shown.hear(event):
+        def print_line(event: dict[str, Any]) -> None:
+            if line := table.take(event):
                 console.err.print(line, markup=False, soft_wrap=True)
 
-        yield say
+        yield print_line
         return
-    with Live(shown, console=console.err, transient=True, refresh_per_second=2) as live:
+    with Live(table, console=console.err, transient=True, refresh_per_second=2) as live:
 
-        def show(event: dict[str, Any]) -> None:
-            line = shown.hear(event)
+        def update(event: dict[str, Any]) -> None:
+            line = table.take(event)
             if line and event["event"] == "warning":
                 live.console.print(line, markup=False)
 
-        yield show
+        yield update

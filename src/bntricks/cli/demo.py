@@ -39,16 +39,16 @@ def demo(
     """Compare SGD, ER, ER-Cur+Buf, ER-BNT and Joint on embedded digits; nothing is downloaded.
 
     Takes a few minutes on two cores. Runs that are already there are not trained again, so an
-    interrupted demo goes on where it was.
+    interrupted demo continues where it stopped.
 
     Parameters
     ----------
     quick
-        Train only so long that everything has run once: too short to show the effect.
+        Train just long enough for everything to run once: too short to show the effect.
     seeds
         Repetitions of each method; the table shows their mean and standard deviation.
     workers
-        Runs at the same time [default: one a core].
+        Runs at the same time [default: one per core].
     out
         Where runs are written, each in a folder of its own.
     json
@@ -95,7 +95,7 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             stream="seq-digits",
             seed=seed,
             image_size=16,
-            images_per_class=128,  # whole batches: none of a few images moves φ last
+            images_per_class=128,  # whole batches: no last one of a few images moves φ
             width=8,
             blocks=1,
             stages=3,
@@ -108,7 +108,7 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
 
 
 def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Mean and sample standard deviation over seeds, a row a method."""
+    """Mean and sample standard deviation over seeds, one row per method."""
     by_method: dict[str, list[Record]] = {}
     for record in records:
         by_method.setdefault(record.method, []).append(record)
@@ -116,15 +116,15 @@ def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
         {
             "method": method,
             "seeds": len(runs),
-            "acc": _spread([record.acc for record in runs]),
-            "bwt": _spread([record.bwt for record in runs]),
+            "acc": _mean_and_sd([record.acc for record in runs]),
+            "bwt": _mean_and_sd([record.bwt for record in runs]),
             "forwards_per_step": mean(record.forwards_per_step for record in runs),
         }
         for method, runs in by_method.items()
     ]
 
 
-def _spread(values: list[float | None]) -> dict[str, float | None] | None:
+def _mean_and_sd(values: list[float | None]) -> dict[str, float | None] | None:
     known = [value for value in values if value is not None]
     if not known:
         return None

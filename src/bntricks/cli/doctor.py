@@ -5,8 +5,7 @@ from __future__ import annotations
 import json as encoding
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.doctor.groups import BatchesByGroup
-    from bntricks.streams.files.progress import Report
-
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's, which most networks for photographs are trained with."""
@@ -57,9 +54,9 @@ class Selection(BaseModel):
     std: Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)] = STD
     """With --weights: standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
-    """Use the first so many images of each class [default: all]."""
+    """Use only this many images of each class, the first ones [default: all]."""
     batch: Annotated[int, Field(ge=2)] = 128
-    """Images that pass the network at once."""
+    """Images that pass through the network at once."""
 
     @field_validator("groups", mode="before")
     @classmethod
@@ -107,7 +104,7 @@ def diagnose(
     if out is not None:
         check_target(out)
     net, images, _ = _open(model, selection)
-    with _progress() as report:
+    with console.reporting() as report:
         diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:
         diagnosis.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
@@ -132,7 +129,7 @@ def recalibrate(
 ) -> None:
     """Set a model's running statistics to those of balanced data, and write it to a new file.
 
-    Half of the images estimate, the other half say what was gained. Weights stay as they are.
+    Half of the images estimate them, the other half measure the gain. Weights stay as they are.
 
     Parameters
     ----------
@@ -141,7 +138,7 @@ def recalibrate(
     out
         The new file; safetensors of the state dict with --weights.
     force
-        Write even if the file is there.
+        Replace the file if it is there already.
     json
         Print what was gained as one JSON object.
     """
@@ -154,7 +151,7 @@ def recalibrate(
     if out.exists() and not force:
         raise UserError(f"{out} is there already: choose another name, or add --force")
     net, images, save = _open(model, selection)
-    with _progress() as report:
+    with console.reporting() as report:
         before, after = repair(net, images, size=selection.batch, report=report)
     save(out)
     gained = {
@@ -179,7 +176,7 @@ def recalibrate(
     if not gained["all"].sign:
         print("no measurable change over all classes")
     if gained["all"].sign < 0:
-        print("measurably worse over all classes: better keep the file you have")
+        print("measurably worse over all classes: better to keep the file you have")
     print(f"written to {out}")
 
 
@@ -220,11 +217,3 @@ def _open(
         images_per_class=selection.images_per_class,
     )
     return net, images, partial(save_weights, net)
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    with console.progress() as sink:
-        yield lambda what, done, total: sink(
-            {"event": "data", "what": what, "done": done, "total": total}
-        )

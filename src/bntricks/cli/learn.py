@@ -70,7 +70,7 @@ def learn(
     folder
         A folder with one folder of images for each new class.
     into
-        The model file: made if it is not there, else extended.
+        The model file: created if it does not exist yet, extended if it does.
     epochs
         Passes over the new images [default: 30, or more for few images, to make 600 steps].
     lr
@@ -82,7 +82,7 @@ def learn(
     memory
         New model: images it keeps to rehearse [default: 500].
     image_size
-        New model: side of the squares that images are brought to [default: 32].
+        New model: side of the squares that images are resized to [default: 32].
     width
         New model: channels of the ResNet's first stage [default: 16].
     blocks
@@ -94,7 +94,7 @@ def learn(
     augment
         New model: random crop and flip, or neither [default: standard].
     tasks
-        New model: how many folders it will learn, for GEM and A-GEM, which must know.
+        New model: how many folders it will learn; GEM and A-GEM need to know.
     seed
         New model: decides initial weights, order, crops and what is kept [default: 0].
     net
@@ -114,10 +114,10 @@ def learn(
     hyper
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
-    from bntricks.cli.models import alone_with, check_first, check_target, open_model, prepare
+    from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
     from bntricks.methods import entries, find
     from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
-    from bntricks.model.learn import check_can_learn, reported, teach
+    from bntricks.model.learn import check_can_learn, teach
     from bntricks.model.samples import gather
 
     if (method or METHOD) in entries():
@@ -138,18 +138,18 @@ def learn(
         "hyper": hyper or None,
     }
     choices = {name: value for name, value in fixed.items() if value is not None}
-    with alone_with(into) as known:
+    with locked(into) as exists:
         model, size = None, image_size or IMAGE_SIZE
-        if known:
+        if exists:
             _refuse_fixed(into, choices)
             model = open_model(into, net=net, device=device)
             check_can_learn(model)
             size = model.metadata.shape[-1]
-        else:  # a mistake is said before any image is read
+        else:  # so that a mistake is reported before any image is read
             protocol(method=method or METHOD, tasks=tasks, hyper=hyper)
-        with console.progress() as sink:
+        with console.reporting() as report:
             samples = gather(
-                folder, size=size, held_out=held_out, skip=skip_unreadable, report=reported(sink)
+                folder, size=size, held_out=held_out, skip=skip_unreadable, report=report
             )
         for line in samples.unreadable:
             console.complain(f"{line}; left out")
@@ -158,7 +158,8 @@ def learn(
         with console.progress() as sink:
             learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
         verdict = _examined(model)
-        check_first(into, known=known)
+        if not exists:
+            refuse_overwriting(into)
         model.save(into, memory=not without_memory)
     if json:
         print_json({"path": str(into), **asdict(learned), "doctor": verdict})
@@ -167,7 +168,7 @@ def learn(
 
 
 def _options(choices: dict[str, Any]) -> dict[str, Any]:
-    """The flags as `create` takes them: one says how large both kinds of batches are."""
+    """The flags as `create` takes them: `--batch` is the size of both kinds of batches."""
     options = {name: value for name, value in choices.items() if name != "image_size"}
     if "batch" in options:
         options["memory_batch"] = options["batch"]
@@ -182,7 +183,7 @@ def _refuse_fixed(into: Path, choices: dict[str, Any]) -> None:
     if choices:
         names = chain(choices.pop("hyper", ()), choices)
         raise UserError(
-            f"{shown(into)} is there already, and a model keeps what it was made with: leave out "
+            f"{shown(into)} already exists, and a model keeps what it was made with: leave out "
             f"{', '.join(map(flag, names))}, or give --into another file to make a new one"
         )
 
@@ -201,9 +202,9 @@ def _print(
 ) -> None:
     from bntricks.files import shown
 
-    def cells(who: str, score: Score) -> list[object]:
+    def cells(name: str, score: Score) -> list[object]:
         before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
-        return [who, score.images, before, after]
+        return [name, score.images, before, after]
 
     *old, new = (
         cells(f"task {k + 1}: {_listed(score.classes)}", score)

@@ -1,4 +1,4 @@
-"""`bnt methods` and `bnt streams`: what there is."""
+"""`bnt methods` and `bnt streams`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     """
     from bntricks.methods import entries
 
-    found = [(entry, entry.factory().columns()) for entry in entries().values()]
+    recipes = [(entry, entry.factory().columns()) for entry in entries().values()]
     if json:
         print_json(
             [
@@ -31,7 +31,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
                     **columns,
                     "hyper": entry.hyper(),
                 }
-                for entry, columns in found
+                for entry, columns in recipes
             ]
         )
         return
@@ -44,7 +44,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
             columns["memory"],
             " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
         ]
-        for entry, columns in found
+        for entry, columns in recipes
     ]
     header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
     if markdown:
@@ -53,7 +53,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     console.show(header, rows)
     console.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
-        "\nForwards are per step, once there is something in memory. --json tells more."
+        "\nForwards are per step, once there is something in memory. --json shows more."
     )
 
 

@@ -28,7 +28,7 @@ def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
 
 
 def prepare(device: str, threads: int) -> None:
-    """Compute there, or say before any work that it cannot be."""
+    """Set the threads, and fail before any work if the device cannot be used."""
     import torch
 
     from bntricks.training.backend import check_device, keep_freed_memory
@@ -50,8 +50,8 @@ def check_target(path: Path) -> None:
 
 
 @contextmanager
-def alone_with(path: Path) -> Iterator[bool]:
-    """Whether the model is there already; if so, no other command can teach it meanwhile."""
+def locked(path: Path) -> Iterator[bool]:
+    """Whether the model exists already; if so, no other command can teach it meanwhile."""
     if not path.exists():
         yield False
         return
@@ -64,7 +64,7 @@ def alone_with(path: Path) -> Iterator[bool]:
         yield True
 
 
-def check_first(path: Path, *, known: bool) -> None:
-    """Two commands may both have found no model; the later one must not replace the other's."""
-    if not known and path.exists():
+def refuse_overwriting(path: Path) -> None:
+    """Two commands may have begun without a model; the later must not replace the other's."""
+    if path.exists():
         raise HeldError(f"{shown(path)} was made by another process meanwhile: nothing was written")

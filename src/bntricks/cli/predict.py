@@ -1,4 +1,4 @@
-"""`bnt predict` and `bnt export`: what a model says, here and elsewhere."""
+"""`bnt predict` and `bnt export`: a model at work, here and elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def predict(
     json: Json = False,
     csv: Switch = False,
 ) -> None:
-    """Say which class each image is of, and how probable that is.
+    """Say which class each image belongs to, and how probable that is.
 
     Parameters
     ----------
@@ -53,7 +53,6 @@ def predict(
     """
     from bntricks.cli.models import open_model, prepare
     from bntricks.files import shown
-    from bntricks.model.learn import reported
     from bntricks.streams.files.image_files import find_images, read_files
 
     if json and csv:
@@ -62,20 +61,20 @@ def predict(
     opened = open_model(model, net=net, device=device)
     shape = opened.metadata.shape
     if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
-        raise UserError(f"{shown(model)} takes no colour images: predict with it in Python")
-    with console.progress() as sink:
+        raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
+    with console.reporting() as report:
         photos = read_files(
             find_images(images),
             shape[-1],
             skip=skip_unreadable,
-            report=reported(sink),
+            report=report,
         )
     for line in photos.unreadable:
         console.complain(f"{line}; left out")
     best = opened.predict_proba(photos.x).max(1) if len(photos.x) else None
     labels = [] if best is None else [opened.classes[column] for column in best.indices]
-    sure: list[float] = [] if best is None else best.values.double().tolist()
-    rows = list(zip(map(str, photos.files), labels, sure, strict=True))
+    probabilities: list[float] = [] if best is None else best.values.double().tolist()
+    rows = list(zip(map(str, photos.files), labels, probabilities, strict=True))
     if json:
         print_json([{"path": p, "label": lab, "probability": pr} for p, lab, pr in rows])
     elif csv:
@@ -123,7 +122,7 @@ def export(
     for path in targets:
         check_target(path)
         if path.exists() and path.samefile(model):
-            raise UserError(f"{shown(path)} is the model itself: give another file to write")
+            raise UserError(f"{shown(path)} is the model itself: write to a different file")
     opened = open_model(model, net=net)
     if onnx is not None:
         difference = opened.export(onnx)

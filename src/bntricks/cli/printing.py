@@ -18,13 +18,14 @@ def print_json(value: Any) -> None:
 
 
 def spread(value: dict[str, float | None] | None) -> str:
+    """Mean ± standard deviation, as far as there are any."""
     if value is None:
         return "–"
     return f"{value['mean']:.1f}" + ("" if value["sd"] is None else f" ± {value['sd']:.1f}")
 
 
 def raise_failures(results: Sequence[Record | Failure]) -> None:
-    """Runs that failed did not stop the others, but they are said, and the exit code is 1."""
+    """Report the runs that failed, which did not stop the others, and make the exit code 1."""
     from bntricks.sweeps.local import Failure
 
     failed = [result for result in results if isinstance(result, Failure)]

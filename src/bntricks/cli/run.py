@@ -36,8 +36,8 @@ def run(
     """Train one method on one stream, and write its record.
 
     Defaults are the paper's: ResNet-18 of width 64, 50 epochs a task, SGD at 0.03, batches of
-    32. A run that is already there is not trained again, and one that was interrupted, however
-    that came about, goes on from its newest checkpoint to the same bits.
+    32. A run that is already there is not trained again, and one that was interrupted, for
+    whatever reason, continues from its newest checkpoint to the same bits.
 
     Examples:
 
@@ -53,15 +53,15 @@ def run(
     out
         Where runs are written, each in a folder of its own.
     track
-        `deferred` leaves out tracking passes that no evaluation can feel, with the same result to
-        the bit; `every-step` leaves out none.
+        `deferred` leaves out tracking passes that cannot affect any evaluation, with the same
+        result to the bit; `every-step` leaves out none.
     checkpoint_seconds
         Time between checkpoints, in seconds; there is one at the end of each task too.
     tensorboard
         Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
         read when a task ends; with `--track every-step`, along the way as well.
     force
-        Train anew, even if the record or a checkpoint is there.
+        Train from the start, even if there is a record or a checkpoint.
     json
         Print the record as one JSON object on one line.
     hyper
@@ -99,14 +99,14 @@ def resume(
     checkpoint_seconds: Seconds = 120.0,
     json: Json = False,
 ) -> None:
-    """Go on with an interrupted run from its newest checkpoint, to the same bits.
+    """Continue an interrupted run from its newest checkpoint, to the same bits.
 
-    The same `bnt run` again does the same; this needs only the folder.
+    Repeating the same `bnt run` does this too; here, the folder is enough.
 
     Parameters
     ----------
     run
-        The run's folder, as `runs/3565f808cde3afbc`.
+        The run's folder, such as `runs/3565f808cde3afbc`.
     data
         The folder with the data, if it has moved.
     checkpoint_seconds
@@ -114,24 +114,24 @@ def resume(
     json
         Print the record as one JSON object on one line.
     """
-    from bntricks.runs.folder import resume as go_on
+    from bntricks.runs.folder import resume as continue_run
     from bntricks.training.distributed import launched
 
     rank, _ = launched()
     with console.progress() if rank == 0 else nullcontext(_ignore) as sink:
-        record = go_on(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
+        record = continue_run(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
     if rank == 0:
         _print(record, json)
 
 
 def _ignore(event: dict[str, Any]) -> None:
-    """The first rank shows progress for all."""
+    """The first rank shows the progress of all."""
 
 
 def _print(record: Record, json: bool) -> None:
     if json:
-        where = {"path": str(record.path), "already_there": record.already_there}
-        print_json({**record.to_json(), **where})
+        location = {"path": str(record.path), "already_there": record.already_there}
+        print_json({**record.to_json(), **location})
     else:
         _print_record(record)
 

@@ -49,8 +49,8 @@ def study(
     """Run a study of the paper, and say which of its claims hold.
 
     Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, frameworks. Runs
-    that are already there are not trained again, so an interrupted study goes on where it was,
-    and a run that fails does not stop the others.
+    that are already there are not trained again, so an interrupted study continues where it
+    stopped, and a run that fails does not stop the others.
 
     Examples:
 
@@ -70,23 +70,23 @@ def study(
     methods
         Only these of the study's methods; any methods for frameworks, which trains nothing.
     streams
-        Only these of its streams, or others to move it to.
+        Only these of its streams, or other streams to run it on.
     all
-        Also what the paper left out for its training time.
+        Also run what the paper left out because of its training time.
     data
         Folder with existing data [default: $BNT_DATA, or downloads].
     out
         Where runs are written, each in a folder of its own, and the report beside them.
     workers
-        Runs at the same time, one thread each [default: one a core].
+        Runs at the same time, one thread each [default: one per core].
     device
         Where to compute: cpu, cuda, cuda:N or mps.
     ray
         Run on the Ray cluster at this address, or `auto` for the one this machine belongs to.
     cpus_per_run
-        On Ray: cores a run asks for.
+        On Ray: cores reserved for each run.
     gpus_per_run
-        On Ray: GPUs a run asks for; 0.25 puts four on one.
+        On Ray: GPUs reserved for each run; 0.25 puts four runs on one.
     checkpoint_seconds
         Time between a run's checkpoints, in seconds.
     json
@@ -104,7 +104,7 @@ def study(
         idle = {"--seeds": seeds, "--streams": streams, "--data": data, "--ray": ray}
         if any(idle.values()):
             given = ", ".join(flag for flag, value in idle.items() if value)
-            console.complain(f"{name} draws recipes and trains nothing: {given} changes nothing")
+            console.complain(f"{name} draws recipes and trains nothing: {given} has no effect")
         _draw(chosen, methods, out, json)
         return
     configs = plan(
@@ -120,10 +120,12 @@ def study(
     seconds = seconds_left(configs, data, out, chosen.probe)
     with board(configs) as sink:
         if ray is None:
-            results = _here(name, configs, shared, workers, seconds, sink)
+            results = _sweep_here(name, configs, shared, workers, seconds, sink)
         else:
             request = Request(ray, cpus_per_run, gpus_per_run)
-            console.complain(f"{name}: {len(configs)} runs, {_hours(seconds)} of one core, on Ray")
+            console.complain(
+                f"{name}: {len(configs)} runs, {_duration(seconds)} of one core, on Ray"
+            )
             results = sweep_on_ray(configs, shared, request, sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
@@ -140,7 +142,7 @@ def _command(
     streams: Sequence[str],
     all: bool,
 ) -> str:
-    """What was asked for, but for what is of this machine."""
+    """The command that repeats the study, without what is particular to this machine."""
     words = ["bnt", "study", name, "--scale", scale]
     words += ["--seeds", str(seeds)] if seeds else []
     words += ["--methods", *methods] if methods else []
@@ -148,7 +150,7 @@ def _command(
     return shlex.join(words + ["--all"] * all)
 
 
-def _here(
+def _sweep_here(
     name: str,
     configs: Sequence[Config],
     shared: Shared,
@@ -161,12 +163,12 @@ def _here(
     if not configs:
         return []
     count = min(workers or available_cores(), len(configs))
-    about = _hours(seconds / count)
-    console.complain(f"{name}: {len(configs)} runs, about {about} on {count} cores")
+    duration = _duration(seconds / count)
+    console.complain(f"{name}: {len(configs)} runs, about {duration} on {count} cores")
     return sweep(configs, shared, workers=count, sink=sink)
 
 
-def _hours(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
     return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
@@ -222,7 +224,7 @@ def report(
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
-    """Results, and verdicts if there is a study that claims anything."""
+    """Results, and verdicts if the study makes any claims."""
     from bntricks.report.files import write
     from bntricks.report.tables import to_json, to_rich
 

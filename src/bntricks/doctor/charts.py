@@ -66,7 +66,7 @@ def lean(diagnosis: Diagnosis) -> Figure:
     chart = _by_depth(rows, ("newest",), "share of the newest group", dashed=even, scale=share)
     text = (
         f"1 would be a φ that followed {newest} alone. Dashed: {even:.2f}, the share in a balanced "
-        "population. Layers where it cannot be told have no point."
+        "population. Layers where it cannot be determined have no point."
     )
     return Figure("lean", f"Share of the newest group ({newest}) in φ", text, chart, rows)
 

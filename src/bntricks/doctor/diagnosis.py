@@ -199,7 +199,7 @@ def _check_finite(net: nn.Module) -> None:
     for name, layer in layers(net).items():
         if not all(t.isfinite().all() for t in (layer.running_mean, layer.running_var)):  # type: ignore[union-attr]
             raise UserError(
-                f"the running statistics of layer {name!r} are not finite: set them anew with "
+                f"the running statistics of layer {name!r} are not finite: reset them with "
                 "recalibrate, then diagnose again"
             )
 

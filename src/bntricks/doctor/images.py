@@ -1,5 +1,5 @@
-"""A folder of class folders as groups of batches. Images are decoded anew on every pass over them,
-a block at a time, so a folder of any size fits."""
+"""A folder of class folders as groups of batches. Images are decoded on every pass over them, a
+block at a time, so that a folder of any size fits into memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
 def check_accepts(
     net: nn.Module, groups: BatchesByGroup, *, hint: str = "", remedy: str | None = None
 ) -> None:
-    """Whether the network can take such images at all; `remedy` is the option that changes them."""
+    """Fail if the network cannot take such images; `remedy` is the option that changes them."""
     x, _ = next(checked_batches(*next(iter(groups.items()))))
     try:
         with mode(net, training=False):
@@ -91,7 +91,7 @@ def check_accepts(
 
 
 def summary(error: Exception) -> str:
-    """What an exception of foreign code says, in one line."""
+    """An exception raised by the user's code, in one line."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {shown(lines[0])}" if lines else type(error).__name__
 

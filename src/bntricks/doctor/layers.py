@@ -45,7 +45,7 @@ class Layer:
     unexplained: float
     """How far φ is from every mixture of the groups' moments."""
     shares: dict[str, float] | None
-    """The part of each group in φ; None where it cannot be told."""
+    """The part of each group in φ; None where it cannot be determined."""
 
     @property
     def distance(self) -> float:
@@ -153,8 +153,9 @@ def lean_of(
 
     In the first layer the origin is a mixture of the groups anyhow. In deeper ones it is not, as
     joint batches are normalised jointly; with it, both a balanced φ and one that followed a single
-    group are explained exactly at every depth. The shares cannot be told if the newest group is no
-    further from the others than chance puts it, or φ is further from all mixtures than that.
+    group are explained exactly at every depth. The shares cannot be determined if the newest
+    group is no further from the others than chance puts it, or φ is further from all mixtures than
+    that.
     """
     corners = np.stack(groups, axis=1)
     weights = _nearest_mixture(corners, phi)

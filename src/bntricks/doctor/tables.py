@@ -40,7 +40,7 @@ def layer_table(diagnosis: Diagnosis) -> Table:
             number(layer.shift),
             number(layer.log_ratio),
             number(layer.kl, 3),
-            Cell("cannot be told") if layer.shares is None else number(layer.shares[newest]),
+            Cell("cannot be determined") if layer.shares is None else number(layer.shares[newest]),
             number(layer.separation),
             number(layer.unexplained),
         )

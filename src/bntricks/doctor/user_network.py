@@ -47,7 +47,7 @@ def open_network(
     )
     network = import_network(net)
     load_weights(network, weights)
-    hint = "; give another size, or one mean and one standard deviation for grey images"
+    hint = "; give a different size, or one mean and one standard deviation for grey images"
     check_accepts(network, batches_by_group, hint=hint, remedy="image_size")
     return network, batches_by_group
 

@@ -1,6 +1,7 @@
 """The finding in words, with the numbers it rests on. Every threshold is here.
 
-A cost is claimed only if its 95% interval excludes 0; a lean only from layers where it can be told.
+A cost is claimed only if its 95% interval excludes 0; a lean only from layers where it can be
+determined.
 """
 
 from __future__ import annotations
@@ -109,8 +110,8 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     shares = [layer.shares[newest] for layer in layers if layer.shares is not None]
     if not shares:
         return (
-            "Whose moments φ follows cannot be told in any layer: the groups are too alike, or φ "
-            "is like no mixture of them."
+            "Whose moments φ follows cannot be determined in any layer: the groups are too alike, "
+            "or φ is like no mixture of them."
         )
     share = median(shares)
     if share - even > LEANS:
@@ -121,7 +122,7 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
         direction = f"φ does not lean with respect to the newest group ({newest})"
     return (
         f"{direction}: its share is {share:.2f} in the median of {len(shares)} "
-        f"layer{'s' * (len(shares) != 1)} where it can be told, where {even:.2f} is balanced."
+        f"layer{'s' * (len(shares) != 1)} where it can be determined; {even:.2f} is balanced."
     )
 
 

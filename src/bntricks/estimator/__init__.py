@@ -1,4 +1,4 @@
-"""scikit-learn's habits: `partial_fit`, tasks told by their classes, labels of any kind."""
+"""A scikit-learn estimator: `partial_fit`, tasks recognised by their classes, any kind of label."""
 
 from bntricks.estimator.classifier import IncrementalClassifier
 

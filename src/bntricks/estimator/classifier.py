@@ -1,4 +1,4 @@
-"""scikit-learn's habits: a classifier that learns class after class by `partial_fit`."""
+"""A scikit-learn classifier that learns class after class by `partial_fit`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     `memory` counts samples, `epochs` the passes over what a call brings, `width` the units of a
     hidden layer (64) or the channels of the first stage (16). `blocks`, `stages` and `augment`
     (random crop and flip of uint8) are for images. `tasks` says how many tasks there will be, to
-    methods that must know (GEM, A-GEM); `hyper` maps the method's hyper-parameters to values. An
+    methods that need to know (GEM, A-GEM); `hyper` maps the method's hyper-parameters to values. An
     integer as `random_state` is the seed of everything: the same calls make the same bits.
     `lr` and `epochs` are read at every call, the others when learning begins.
 
@@ -94,16 +94,16 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, and learn all of this as one task."""
-        return self._learn(X, y, None, anew=True)
+        return self._learn(X, y, None, restart=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Learn on. Samples of the current task's classes go on with it; all others begin a task,
-        whose classes are those that came, new ones and known ones alike.
+        """Go on learning. Samples of the current task's classes continue it; all others begin a
+        task, whose classes are those of the samples, new and known ones alike.
 
-        `classes` may list all that will ever come: they have outputs from then on, and a column of
-        `predict_proba` each. Without it, outputs are added as classes come.
+        `classes` may list all that will ever appear: they have outputs from then on, and a column
+        of `predict_proba` each. Without it, outputs are added as classes appear.
         """
-        return self._learn(X, y, classes, anew=not hasattr(self, "_learner"))
+        return self._learn(X, y, classes, restart=not hasattr(self, "_learner"))
 
     def predict(self, X: Any) -> Array:
         """The class of each sample, among all that were seen."""
@@ -119,16 +119,16 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """The network, for the doctor or a loop of your own."""
         return self._learner.net
 
-    def _learn(self, X: Any, y: Any, classes: Iterable[Any] | None, *, anew: bool) -> Self:
+    def _learn(self, X: Any, y: Any, classes: Iterable[Any] | None, *, restart: bool) -> Self:
         with _value_errors():
             epochs, lr = _whole("epochs", self.epochs), _rate(self.lr)
-            x, given = labelled(self, X, y, reset=anew)
-            labels = (NONE if anew else self._labels).joined(given, classes)
+            x, y = labelled(self, X, y, reset=restart)
+            labels = (NONE if restart else self._labels).joined(y, classes)
             outputs = len(labels.outputs)
-            metadata = self._described(x) if anew else self._metadata
-            learner = self._fresh(metadata, outputs) if anew else self._learner
+            metadata = self._described(x) if restart else self._metadata
+            learner = self._fresh(metadata, outputs) if restart else self._learner
             check_samples(metadata, x)
-            columns = torch.from_numpy(labels.columns(given))
+            columns = torch.from_numpy(labels.columns(y))
             learn_samples(learner, x, columns, outputs=outputs, lr=lr, epochs=epochs)
         self._learner, self._metadata, self._labels = learner, metadata, labels
         self.classes_ = labels.classes
@@ -149,7 +149,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """How such samples will be learned."""
         check_device(str(self.device))
         random = check_random_state(self.random_state)
-        given = isinstance(self.random_state, Integral)
+        is_seed = isinstance(self.random_state, Integral)
         if not isinstance(self.hyper, Mapping | None):
             raise UserError(
                 "give a mapping, such as {'alpha': 0.2}", option="hyper", value=repr(self.hyper)
@@ -165,7 +165,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 tasks=self.tasks,
                 hyper=self.hyper or {},
             ),
-            seed=int(self.random_state if given else random.randint(2**31)),
+            seed=int(self.random_state if is_seed else random.randint(2**31)),
             network=network if x.dim() == 4 else None,
             shape=tuple(x.shape[1:]),
             view=preprocessing(x, augment=self.augment) if x.dtype == torch.uint8 else None,
@@ -184,7 +184,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return build(metadata, name, outputs, str(self.device), self._network(images))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A recipe is made of functions, which cannot be pickled; it is made again by its name."""
+        """A recipe is made of functions, which cannot be pickled; it is rebuilt from its name."""
         state = dict(super().__getstate__())
         if "_learner" in state:
             learner: Learner = state["_learner"]
@@ -202,7 +202,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
 def _whole(name: str, value: Any) -> int:
     if not isinstance(value, Integral) or int(value) < 1:
-        raise UserError("it must be a whole number from 1 on", option=name, value=repr(value))
+        raise UserError("it must be a whole number of at least 1", option=name, value=repr(value))
     return int(value)
 
 
@@ -214,7 +214,7 @@ def _rate(value: Any) -> float:
 
 @contextmanager
 def _value_errors() -> Iterator[None]:
-    """Mistakes as scikit-learn's tools expect them, about parameters."""
+    """Planned errors as the `ValueError` that scikit-learn's tools expect, in one line."""
     try:
         yield
     except PlannedError as error:

@@ -17,11 +17,11 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The label of each output, in the order they came."""
+    """The label of each output, in the order they appeared."""
 
     outputs: Array
     closed: bool = False
-    """No others will come."""
+    """No other labels may follow."""
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
@@ -38,32 +38,34 @@ class Labels:
         return self.order[np.searchsorted(self.classes, y)]
 
     def joined(self, y: Array, listed: Iterable[Any] | None = None) -> Labels:
-        """These and those of y. If all that may ever come are listed, they are here from now on."""
-        came = np.unique(y)
+        """These and those of y. If all that may ever appear are listed, they are here now."""
+        present = np.unique(y)
         if listed is None:
-            return self._checked(came) if self.closed else self._with(came)
-        every = np.unique(np.asarray(list(listed)))
-        if self.closed and not np.array_equal(every, self.classes):
+            return self._checked(present) if self.closed else self._with(present)
+        complete = np.unique(np.asarray(list(listed)))
+        if self.closed and not np.array_equal(complete, self.classes):
             raise UserError(
-                f"classes are now {_shown(every)}, and were {_shown(self.classes)} in an earlier "
-                "call: list the same, or leave them out"
+                f"classes are now {_shown(complete)}, and were {_shown(self.classes)} in an "
+                "earlier call: list the same, or leave them out"
             )
-        _check_kind(every, self.outputs)
-        if len(missing := np.setdiff1d(self.outputs, every)):
-            raise UserError(f"classes lack {_shown(missing)}, known already: list all there are")
-        return Labels(self._with(every).outputs, closed=True)._checked(came)
+        _check_kind(complete, self.outputs)
+        if len(missing := np.setdiff1d(self.outputs, complete)):
+            raise UserError(
+                f"classes lack {_shown(missing)}, which are known already: list all of them"
+            )
+        return Labels(self._with(complete).outputs, closed=True)._checked(present)
 
-    def _with(self, came: Array) -> Labels:
-        _check_kind(came, self.outputs)
-        new = np.setdiff1d(came, self.outputs)
+    def _with(self, present: Array) -> Labels:
+        _check_kind(present, self.outputs)
+        new = np.setdiff1d(present, self.outputs)
         return Labels(np.concatenate([self.outputs, new]) if len(self.outputs) else new)
 
-    def _checked(self, came: Array) -> Labels:
-        _check_kind(came, self.outputs)
-        if len(strange := np.setdiff1d(came, self.outputs)):
+    def _checked(self, present: Array) -> Labels:
+        _check_kind(present, self.outputs)
+        if len(unlisted := np.setdiff1d(present, self.outputs)):
             raise UserError(
-                f"y holds {_shown(strange)}, not in classes: the first call listed "
-                f"{_shown(self.classes)}; list all that may ever come, or leave classes out"
+                f"y holds {_shown(unlisted)}, not in classes: the first call listed "
+                f"{_shown(self.classes)}; list all that may ever appear, or leave classes out"
             )
         return self
 
@@ -71,11 +73,11 @@ class Labels:
 NONE = Labels(np.empty(0))
 
 
-def _check_kind(came: Array, known: Array) -> None:
-    """Sorting needs labels of one kind, and numpy would turn numbers into text without a word."""
-    if len(came) and len(known) and _is_text(came) != _is_text(known):
+def _check_kind(present: Array, known: Array) -> None:
+    """Sorting needs labels of one kind, and numpy would silently turn numbers into text."""
+    if len(present) and len(known) and _is_text(present) != _is_text(known):
         raise UserError(
-            f"labels are now like {_shown(came[:1])}, and were like {_shown(known[:1])}: "
+            f"labels are now like {_shown(present[:1])}, and were like {_shown(known[:1])}: "
             "give all of them as numbers, or all as text"
         )
 

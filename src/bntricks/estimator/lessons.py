@@ -1,6 +1,6 @@
-"""Learning from samples that come without saying where a task begins: their classes decide.
+"""Learning from samples that do not say where a task begins: their classes decide.
 
-Samples of the current task's classes go on with it. All others begin a task, whose classes are
+Samples of the current task's classes continue it. All others begin a task, whose classes are
 those of the samples, new and known ones alike; a known class that has no samples this time is old,
 and left to the memory.
 """
@@ -25,8 +25,8 @@ from bntricks.training.progress import Progress
 def learn_samples(
     learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int
 ) -> None:
-    """Learn these raw samples, labelled by outputs, of which there are so many from now on. What
-    cannot be learned is refused before anything changes."""
+    """Learn these raw samples. Labels are positions among the network's outputs, of which it has
+    this many from now on. What cannot be learned is refused before anything changes."""
     state = learner.state
     before, classes = follow(state.lesson, set(y.tolist()))
     check_room(learner, before, classes)
@@ -45,12 +45,12 @@ def learn_samples(
     learner.end(x, y)
 
 
-def follow(lesson: Lesson, given: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:
-    """The lesson to begin after, and the classes to begin, for samples of the given classes."""
-    if set(given) <= set(lesson.new):
+def follow(lesson: Lesson, present: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:
+    """The lesson to begin after, and the classes to begin, for samples of the classes present."""
+    if set(present) <= set(lesson.new):
         return Lesson(lesson.t - 1, (), lesson.old, lesson.size), lesson.new
-    old = tuple(label for label in lesson.seen if label not in given)
-    return Lesson(lesson.t, (), old), tuple(sorted(given))
+    old = tuple(label for label in lesson.seen if label not in present)
+    return Lesson(lesson.t, (), old), tuple(sorted(present))
 
 
 def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> None:
@@ -66,7 +66,7 @@ def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> No
             f"memory of {memory.capacity} is too small"
         )
     if policy.one_each == "task" and tasks is not None and t > tasks:
-        raise UserError(f"the memory is shared out among {tasks} tasks, and this is one more")
+        raise UserError(f"the memory is shared out among {tasks} tasks, and this would be one more")
 
 
 def _taken_back(

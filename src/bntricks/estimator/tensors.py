@@ -1,4 +1,4 @@
-"""What scikit-learn's users hand in, checked and made tensors: vectors or images, and labels."""
+"""What users of the estimator pass, checked and made tensors: vectors or images, and labels."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def samples(estimator: BaseEstimator, X: Any) -> Tensor:
 
 
 def labelled(estimator: BaseEstimator, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Array]:
-    """Samples to learn and their labels. With `reset`, they are the first, and say what later ones
-    must be like."""
+    """Samples to learn and their labels. With `reset`, they are the first, and later ones must be
+    like them."""
     if _is_images(X):
         x, labels = _images(X), column_or_1d(y, warn=True)
         check_consistent_length(x, labels)
@@ -55,7 +55,7 @@ def _is_images(X: Any) -> bool:
 
 
 def _as_floats(*, least: int) -> dict[str, Any]:
-    # What is not finite is refused here, in one line.
+    # Values that are not finite are left to `_finite`, which refuses them in one line.
     return {"dtype": np.float32, "ensure_all_finite": False, "ensure_min_samples": least}
 
 
@@ -69,8 +69,8 @@ def _images(X: Any) -> Tensor:
     if array.dtype.kind != "f":
         return torch.from_numpy(np.array(pixels("X", array), order="C"))
     channels_last = array.shape[1] not in (1, 3) and array.shape[3] in (1, 3)
-    turned = array.transpose(0, 3, 1, 2) if channels_last else array
-    return _finite(torch.from_numpy(np.array(turned, dtype=np.float32, order="C")))
+    channels_first = array.transpose(0, 3, 1, 2) if channels_last else array
+    return _finite(torch.from_numpy(np.array(channels_first, dtype=np.float32, order="C")))
 
 
 def _finite(x: Tensor) -> Tensor:

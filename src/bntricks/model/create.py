@@ -18,22 +18,21 @@ from bntricks.methods.build import build_learner
 from bntricks.model.metadata import Metadata, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, gather
-from bntricks.streams import Images, Task, View
-from bntricks.streams.tasks import first_task_moments
+from bntricks.streams import View
+from bntricks.streams.tasks import channel_moments
 from bntricks.training.learner import Learner, identity
 
 IMAGE_SIZE = 32
 METHOD = "er-bnt"
-WIDTH, BLOCKS, STAGES = 16, 2, 4
 
 
 def create(
     images: Any,
     *,
     image_size: int = IMAGE_SIZE,
-    width: int = WIDTH,
-    blocks: int = BLOCKS,
-    stages: int = STAGES,
+    width: int = 16,
+    blocks: int = 2,
+    stages: int = 4,
     augment: bool = True,
     seed: int = 0,
     device: str = "cpu",
@@ -42,22 +41,17 @@ def create(
     """A model for the classes of these images that has learned nothing yet, with a ResNet and the
     images' own normalisation. `choices` are those of `protocol`."""
     samples = images if isinstance(images, ClassSamples) else gather(images, size=image_size)
-    if samples.train.x.dtype != torch.uint8:
+    x = samples.train.x
+    if x.dtype != torch.uint8:
         raise UserError("a fresh model is made for uint8 images: adopt a network for other samples")
     metadata = describe(
         **protocol(**choices),
         seed=seed,
-        network={
-            "channels": samples.shape[0],
-            "width": width,
-            "blocks": blocks,
-            "stages": stages,
-        },
-        shape=samples.shape,
-        view=preprocessing(samples.train.x, augment=augment),
+        network={"channels": x.shape[1], "width": width, "blocks": blocks, "stages": stages},
+        shape=tuple(x.shape[1:]),
+        view=preprocessing(x, augment=augment),
     )
-    learner = build(metadata, "resnet", len(samples.names), device)
-    return Model(learner, metadata)
+    return Model(build(metadata, "resnet", len(samples.names), device), metadata)
 
 
 def protocol(
@@ -137,8 +131,7 @@ def build(
 
 def preprocessing(x: Tensor, *, augment: bool) -> Preprocessing:
     """Normalisation by the moments of these images, and crops and flips of a fitting size."""
-    images = Images(x, torch.empty(0))
-    mean, std = first_task_moments([Task((), images, images)])
+    mean, std = channel_moments(x)
     return Preprocessing(mean=mean, std=std, pad=x.shape[-1] // 8 if augment else 0, flip=augment)
 
 

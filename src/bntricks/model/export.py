@@ -40,7 +40,13 @@ class Deployed(nn.Module):
         model.learner.fit()
         head = model.learner.method.classify.head(model.learner.state)
         if head is not None:
-            _replace(self.net, head.cpu())
+            old = last_linear(self.net)
+            name = next(name for name, module in self.net.named_modules() if module is old)
+            if not name:
+                raise UserError(
+                    "a network of one linear layer has no features to compare: use linear"
+                )
+            self.net.set_submodule(name, head.cpu())
         self.eval()
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,15 +108,6 @@ def _samples(model: Model, count: int) -> Tensor:
     if model.metadata.view is None:
         return torch.randn(shape, generator=generator)
     return torch.randint(256, shape, generator=generator, dtype=torch.uint8)
-
-
-def _replace(net: nn.Module, head: nn.Module) -> None:
-    """Put a head in the place of the classifier."""
-    old = last_linear(net)
-    name = next(name for name, module in net.named_modules() if module is old)
-    if not name:
-        raise UserError("a network of one linear layer has no features to compare: use linear")
-    net.set_submodule(name, head)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from bntricks.errors import UserError, first_mistake
+from bntricks.errors import PlannedError, UserError, first_mistake
 from bntricks.files import reading, shown, write_atomically
 from bntricks.methods import make
 from bntricks.model.create import build
@@ -27,10 +27,7 @@ from bntricks.networks.head import grow, last_linear
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Lesson
-from bntricks.seeds import Generators
 from bntricks.streams import Images
-from bntricks.training.learner import Learner
-from bntricks.training.state import Cost
 
 KEY = "bntricks"
 """Of the JSON in the file's metadata."""
@@ -38,18 +35,15 @@ KEY = "bntricks"
 Tensors = dict[str, Tensor]
 
 
-class UnusableError(Exception):
-    """Why a file cannot be used, for a message that names it, and the option that would help."""
-
-    def __init__(self, reason: str, *, remedy: str | None = None) -> None:
-        super().__init__(reason)
-        self.remedy = remedy
+class UnusableError(PlannedError):
+    """Why a file cannot be used, for a message that names it."""
 
 
 def save(model: Model, path: Path, *, memory: bool = True) -> None:
     """Write a model, whole or not at all."""
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
+    changes: dict[str, Any] = {"with_memory": complete}
     state = learner.state_dict()
     tensors = _under("net", state["net"])
     if complete:
@@ -60,15 +54,18 @@ def save(model: Model, path: Path, *, memory: bool = True) -> None:
             kept = {name: value for name, value in stored.items() if isinstance(value, Tensor)}
             filled = stored["filled"]
             tensors |= _under("memory", {name: value[:filled] for name, value in kept.items()})
-            metadata = metadata.updated(offered=stored["offered"])
+            changes["offered"] = stored["offered"]
     else:
         learner.fit()
-        tensors |= _under("means", _as_means(learner.state.fitted))
-    description = json.dumps(metadata.updated(with_memory=complete).model_dump(mode="json"))
+        fitted = dict(learner.state.fitted)
+        if "means" in fitted:
+            fitted["values"] = fitted.pop("means")
+        tensors |= _under("means", fitted)
+    description = metadata.model_copy(update=changes).model_dump(mode="json")
     try:
         # Views of one storage would be refused, so each tensor is copied.
         copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-        write_atomically(path, safe.save(copies, {KEY: description}))
+        write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}))
     except OSError as error:
         raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
 
@@ -85,7 +82,7 @@ def load(
         return _restored(network, metadata, tensors, device)
     except UnusableError as error:
         raise UserError(
-            f"cannot use the model {shown(path)}: {error}", remedy=error.remedy
+            f"cannot use the model {shown(path)}: {error.message}", remedy=error.remedy
         ) from None
 
 
@@ -143,11 +140,8 @@ def _network(
             remedy="net",
         )
     _check_weights(net.state_dict(), weights)
-    if given is not None:
-        net.load_state_dict(weights)
-        return net
-    net.load_state_dict(weights, assign=True)
-    return channels_last(net)
+    net.load_state_dict(weights, assign=given is None)
+    return channels_last(net) if given is None else net
 
 
 def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
@@ -168,53 +162,28 @@ def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
 
 def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str) -> Model:
     learner = build(metadata, net, len(metadata.classes), device)
-    held_out = None
+    old, every = sum(map(len, metadata.groups[:-1])), len(metadata.classes)
+    lesson = Lesson(len(metadata.taught), tuple(range(old, every)), tuple(range(old)))
+    state, held_out = learner.state_dict() | {"lesson": asdict(lesson)}, None
     try:
+        if learner.method.teacher == "previous":
+            state["teacher"] = state["net"]
         if metadata.with_memory:
             held_out = _images(metadata, _section(tensors, "tests"))
-        learner.load_state_dict(_state(learner, metadata, tensors))
-        learner.state.fitted = _fitted(_section(tensors, "means"), metadata, device)
+            kept = _section(tensors, "memory")
+            _images(metadata, kept)
+            filled = len(kept.get("y", ()))
+            counts = {"filled": filled, "offered": max(filled, metadata.offered)}
+            state["memory"] = {**kept, "capacity": metadata.memory, **counts}
+            state["generators"] = _section(tensors, "generators")
+        if means := _section(tensors, "means"):
+            classes = _labels(means["classes"], every)
+            state["fitted"] = {"classes": classes, "means": means["values"]}
+        learner.load_state_dict(state)
     except (KeyError, ValueError, RuntimeError, TypeError, IndexError) as error:
         raise UnusableError(f"its memory is not what bntricks writes ({_line(error)})") from None
     learner.net.eval()
     return Model(learner, metadata, held_out)
-
-
-def _state(learner: Learner, metadata: Metadata, tensors: Tensors) -> dict[str, Any]:
-    """What `Learner.load_state_dict` takes, of a learner between two tasks."""
-    old, every = sum(map(len, metadata.groups[:-1])), len(metadata.classes)
-    lesson = Lesson(len(metadata.taught), tuple(range(old, every)), tuple(range(old)))
-    memory: dict[str, Any] = {"capacity": metadata.memory, "filled": 0, "offered": 0}
-    generators: Mapping[str, Tensor] = Generators.of(metadata.seed).state_dict()
-    if metadata.with_memory:
-        kept = _section(tensors, "memory")
-        _images(metadata, kept)
-        filled = len(kept.get("y", ()))
-        memory |= {**kept, "filled": filled, "offered": max(filled, metadata.offered)}
-        generators = _section(tensors, "generators")
-    weights = learner.net.state_dict()
-    return {
-        "net": weights,
-        "memory": memory,
-        "generators": generators,
-        "lesson": asdict(lesson),
-        "teacher": weights if learner.method.teacher == "previous" else None,
-        "recorded": None,
-        "cost": asdict(Cost()),
-        "since_skip": None,
-    }
-
-
-def _as_means(fitted: Tensors) -> Tensors:
-    """As the format calls them."""
-    return {{"means": "values"}.get(name, name): value for name, value in fitted.items()}
-
-
-def _fitted(means: Tensors, metadata: Metadata, device: str) -> Tensors:
-    if not means:
-        return {}
-    classes = _labels(means["classes"], len(metadata.classes))
-    return {"classes": classes.to(device), "means": means["values"].to(device)}
 
 
 def _images(metadata: Metadata, part: Tensors) -> Images | None:

@@ -4,6 +4,7 @@ classes it knew is measured on images it never trained on.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -94,8 +95,8 @@ def teach(
     first, count = len(metadata.classes), len(samples.names)
     before = measure(model)
 
-    metadata = metadata.updated(lr=metadata.lr if lr is None else lr)
-    learner.grow(first + count, lr=metadata.lr)
+    lr = metadata.lr if lr is None else lr
+    learner.grow(first + count, lr=lr)
     learner.state.epochs = epochs
     train = Images(samples.train.x, samples.train.y + first)
     if learner.memory is not None and first:
@@ -114,8 +115,12 @@ def teach(
     learner.net.eval()
 
     task = LearnedTask(classes=samples.names, images=len(train), epochs=epochs, date=today())
-    model.metadata = metadata.updated(taught=(*metadata.taught, task))
-    model.held_out = _joined(model.held_out, Images(samples.test.x, samples.test.y + first))
+    changes = {"lr": lr, "taught": (*metadata.taught, task)}
+    model.metadata = metadata.model_copy(update=changes)
+    tests = Images(samples.test.x, samples.test.y + first)
+    if (old := model.held_out) is not None:
+        tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
+    model.held_out = tests
     return _compared(model, before, len(train), samples.unreadable)
 
 
@@ -142,12 +147,6 @@ def measure(model: Model) -> dict[int, float]:
     right = (model.learner.predict(images.x) == images.y).double()
     labels = sorted(set(images.y.tolist()))
     return {label: 100 * right[images.y == label].mean().item() for label in labels}
-
-
-def _joined(first: Images | None, second: Images) -> Images:
-    if first is None:
-        return second
-    return Images(torch.cat([first.x, second.x]), torch.cat([first.y, second.y]))
 
 
 def _check_classes(model: Model, samples: ClassSamples) -> None:
@@ -180,21 +179,17 @@ def _compared(
     model: Model, before: dict[int, float], images: int, unreadable: tuple[str, ...]
 ) -> Learned:
     after = measure(model)
-    labels = [] if model.held_out is None else model.held_out.y.tolist()
+    held_out = Counter([] if model.held_out is None else model.held_out.y.tolist())
+    labels = {name: label for label, name in enumerate(model.classes)}
 
-    def score(classes: tuple[str, ...], start: int) -> Score:
-        own = range(start, start + len(classes))
-        held_out = sum(label in own for label in labels)
-        return Score(classes, held_out, _mean(before, own), _mean(after, own))
+    def score(classes: tuple[str, ...]) -> Score:
+        own = [labels[name] for name in classes]
+        means = (
+            sum(accuracy[label] for label in own) / len(own)
+            if accuracy.keys() >= set(own)
+            else None
+            for accuracy in (before, after)
+        )
+        return Score(classes, sum(held_out[label] for label in own), *means)
 
-    start, scores = 0, []
-    for group in model.groups:
-        scores.append(score(group, start))
-        start += len(group)
-    return Learned(tuple(scores), score(model.classes, 0), images, unreadable)
-
-
-def _mean(by_class: dict[int, float], own: range) -> float | None:
-    """None unless every class was measured."""
-    accuracies = [by_class[label] for label in own if label in by_class]
-    return sum(accuracies) / len(accuracies) if len(accuracies) == len(own) else None
+    return Learned(tuple(map(score, model.groups)), score(model.classes), images, unreadable)

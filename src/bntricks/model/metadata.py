@@ -7,17 +7,16 @@ of the machine it was made on but the versions.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 FORMAT: Literal[1] = 1
-LARGEST_MEMORY = 1_000_000
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Name = Annotated[str, Field(min_length=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Spread = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Value(BaseModel):
@@ -37,7 +36,7 @@ class Preprocessing(Value):
     """How images become inputs: `streams.View` as plain values."""
 
     mean: tuple[Finite, ...]
-    std: tuple[Spread, ...]
+    std: tuple[Positive, ...]
     pad: Annotated[int, Field(ge=0, le=512)] = 0
     flip: bool = False
 
@@ -59,10 +58,10 @@ class Metadata(Value):
     versions: dict[str, str]
     method: str
     hyper: dict[str, Finite]
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    lr: Positive
     batch: Annotated[int, Field(ge=2, le=1_000_000)]
     memory_batch: Annotated[int, Field(ge=1, le=1_000_000)]
-    memory: Annotated[int, Field(ge=1, le=LARGEST_MEMORY)]
+    memory: Annotated[int, Field(ge=1, le=1_000_000)]
     tasks: Count | None = None
     """How many tasks there will be, where the method must know."""
     seed: Annotated[int, Field(ge=0)]
@@ -85,7 +84,3 @@ class Metadata(Value):
     @property
     def classes(self) -> tuple[str, ...]:
         return tuple(chain.from_iterable(self.groups))
-
-    def updated(self, **changes: Any) -> Metadata:
-        """The same with some fields changed."""
-        return self.model_copy(update=changes)

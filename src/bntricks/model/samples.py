@@ -38,11 +38,6 @@ class ClassSamples:
     unreadable: tuple[str, ...] = ()
     """A line for each file that was left out."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of one sample."""
-        return tuple(self.train.x.shape[1:])
-
 
 def gather(
     given: Any,

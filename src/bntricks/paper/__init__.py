@@ -39,8 +39,8 @@ _REPORTED = "reported"
 
 def study_names() -> tuple[str, ...]:
     """Every study, in alphabetical order."""
-    found = [entry.name for entry in files(__name__).iterdir() if entry.name.endswith(".toml")]
-    return tuple(sorted({name.removesuffix(".toml") for name in found} - {_REPORTED}))
+    names = [entry.name for entry in files(__name__).iterdir() if entry.name.endswith(".toml")]
+    return tuple(sorted({name.removesuffix(".toml") for name in names} - {_REPORTED}))
 
 
 @cache

@@ -23,13 +23,13 @@ SPECIAL = re.compile(
 )
 
 
-def _known(metric: str) -> str:
+def _check_metric(metric: str) -> str:
     if metric not in METRICS and not SPECIAL.fullmatch(metric):
         raise ValueError(f"unknown metric {metric!r}: there are {', '.join(METRICS)}")
     return metric
 
 
-Metric = Annotated[str, AfterValidator(_known)]
+Metric = Annotated[str, AfterValidator(_check_metric)]
 """A number of a record: one of its metrics, or a part of one. `acc_after:k` is ACC after task k,
 `accuracy:i:j` is R[i][j], `previous` the mean final accuracy of all tasks but the last, `learned`
 the mean accuracy of each task right after it was learned, `every_task` the final accuracy of each
@@ -89,7 +89,7 @@ class Claim(BaseModel):
         if self.metric == "every_task" and self.kind != "greater":
             raise ValueError(f"{self.text!r}: every_task is for kind greater")
         if self.b is not None and self.b.stream != self.a.stream:
-            raise ValueError(f"{self.text!r}: both sides must learn one stream")
+            raise ValueError(f"{self.text!r}: both sides must learn the same stream")
         return self
 
     def terms(self) -> tuple[tuple[float, Side], ...]:
@@ -107,12 +107,12 @@ class Claim(BaseModel):
         )
 
 
-def _several(value: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
 class Party(BaseModel):
-    """A side before its stream is filled in; a variant of its own goes before the statement's."""
+    """A side before its stream is filled in; its own variant, if any, replaces the statement's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -129,9 +129,9 @@ class Statement(BaseModel):
     text: str
     where: str
     kind: Kind
-    metric: Annotated[tuple[Metric, ...], BeforeValidator(_several)]
-    stream: Annotated[tuple[str, ...], BeforeValidator(_several)]
-    variant: Annotated[tuple[str, ...], BeforeValidator(_several)] = ("",)
+    metric: Annotated[tuple[Metric, ...], BeforeValidator(_as_tuple)]
+    stream: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+    variant: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ("",)
     a: Party
     b: Party | None = None
     margin: float | None = None

@@ -49,7 +49,7 @@ class Entry:
 
 
 class Reported(BaseModel):
-    """All of them, and the size of the memory where a table does not name it."""
+    """All results of the paper, and the memory's capacity where a table does not name it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,8 +64,8 @@ class Reported(BaseModel):
         )
 
     def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
-        """The paper's result of this method, at the stream's own size of memory by default. Where
-        two tables print it, they print the same."""
+        """The paper's result of this method, by default with the stream's own memory capacity. Two
+        tables that both print it print the same."""
         wanted = (method, stream, memory or self.memory.get(stream))
         for entry in self.entries():
             if (entry.method, entry.stream, entry.memory) == wanted:

@@ -28,7 +28,7 @@ ScaleName = Literal["paper", "lite", "smoke"]
 ProbeName = Literal["statistics", "overlap"]
 
 
-def _known(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     if taken := overrides.keys() & {"method", "hyper", "stream", "seed"}:
         raise ValueError(f"{', '.join(sorted(taken))}: decided by the study, not by an override")
     try:
@@ -38,12 +38,12 @@ def _known(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     return overrides
 
 
-Overrides = Annotated[Mapping[str, bool | int | float | str], AfterValidator(_known)]
-"""Knobs of `Config` with other values than the paper's."""
+Overrides = Annotated[Mapping[str, bool | int | float | str], AfterValidator(_check_overrides)]
+"""Options of `Config` with values that differ from the paper's."""
 
 
 class Scale(BaseModel):
-    """How large a study is run."""
+    """The size at which a study is run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,13 +53,13 @@ class Scale(BaseModel):
 
 
 class Variant(BaseModel):
-    """The same methods under other knobs. `at` has the values of a scale that needs its own."""
+    """The same methods with other options. `at` has the values of scales that need their own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     label: str = ""
     methods: tuple[str, ...] | None = None
-    """Those it is run for [default: all of the study]."""
+    """The methods it is run for [default: all of the study]."""
     overrides: Overrides = Field(default_factory=dict)
     at: Mapping[ScaleName, Overrides] = Field(default_factory=dict)
 
@@ -76,8 +76,10 @@ class Pair(BaseModel):
     stream: str
 
 
-def _written_out(statements: Iterable[Any]) -> list[Claim]:
-    return [c for s in statements for c in Statement.model_validate(s).claims()]
+def _expanded(statements: Iterable[Any]) -> list[Claim]:
+    return [
+        claim for statement in statements for claim in Statement.model_validate(statement).claims()
+    ]
 
 
 class Study(BaseModel):
@@ -91,14 +93,14 @@ class Study(BaseModel):
     """Tables and figures of the paper that it reproduces."""
     methods: tuple[str, ...]
     streams: tuple[str, ...] = ()
-    """None: the study trains nothing."""
+    """Empty if the study trains nothing."""
     variants: tuple[Variant, ...] = (Variant(),)
     costly: tuple[Pair, ...] = ()
-    """Pairs that the paper left out for their training time; run only when all is asked for."""
+    """Pairs that the paper left out because of their training time; run only on request."""
     probe: ProbeName | None = None
-    """What looks at its runs when a task is over, for what a record alone does not show."""
+    """Looks at its runs whenever a task is over, for what a record alone does not show."""
     scale: Mapping[ScaleName, Scale] = Field(default_factory=dict)
-    claims: Annotated[tuple[Claim, ...], BeforeValidator(_written_out)] = ()
+    claims: Annotated[tuple[Claim, ...], BeforeValidator(_expanded)] = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
@@ -106,7 +108,7 @@ class Study(BaseModel):
             raise ValueError(f"{self.name}: a study with runs has all three scales")
         labels = [variant.label for variant in self.variants]
         if len(set(labels)) < len(labels):
-            raise ValueError(f"{self.name}: two variants have one label")
+            raise ValueError(f"{self.name}: two variants have the same label")
         sides = [side for claim in self.claims for _, side in claim.terms()]
         pairs = {(side.method, side.stream) for side in sides}
         pairs |= {(pair.method, pair.stream) for pair in self.costly}
@@ -116,16 +118,16 @@ class Study(BaseModel):
         for side in sides:
             if side.method not in self.methods_of(self.variant(side.variant)):
                 raise ValueError(f"{self.name}: variant {side.variant!r} is not for {side.method}")
-        self._check_told_apart()
+        self._check_distinguishable()
         return self
 
-    def _check_told_apart(self) -> None:
-        """Runs are known by the knobs that variants turn, so none of these may be left open."""
+    def _check_distinguishable(self) -> None:
+        """Runs are told apart by the options that variants change, so each needs a value."""
         for scale, stream, variant in product(self.scale, self.streams, self.variants):
             side = Side(method="", stream=stream, variant=variant.label)
             for key, value in self.variable(scale, side).items():
                 if value is None:
-                    raise ValueError(f"{self.name}: a variant turns {key}, so all must set it")
+                    raise ValueError(f"{self.name}: a variant changes {key}, so all must set it")
 
     def variant(self, label: str) -> Variant:
         for variant in self.variants:
@@ -137,13 +139,13 @@ class Study(BaseModel):
         return self.methods if variant.methods is None else variant.methods
 
     def values(self, scale: ScaleName, stream: str, variant: str = "") -> dict[str, Any]:
-        """The knobs that are not the paper's, for this stream and variant at this scale."""
-        at = self.scale[scale]
+        """The options that are not the paper's, for this stream and variant at this scale."""
+        base = self.scale[scale]
         own = self.variant(variant).values(scale)
-        return {**at.overrides, **at.by_stream.get(stream, {}), **own}
+        return {**base.overrides, **base.by_stream.get(stream, {}), **own}
 
     def variable(self, scale: ScaleName, side: Side) -> dict[str, Any]:
-        """The values, on this side, of every knob that some variant of the study changes."""
+        """The values, on this side, of every option that some variant of the study changes."""
         keys = {key for variant in self.variants for key in variant.values(scale)}
         config = {**Config().model_dump(), **self.values(scale, side.stream, side.variant)}
         return {key: config[key] for key in sorted(keys)}
@@ -151,8 +153,8 @@ class Study(BaseModel):
     def configs(
         self, scale: ScaleName, *, seeds: int | None = None, costly: bool = False
     ) -> list[Config]:
-        """Every run at this scale. All runs of a seed come before those of the next, so that what
-        is there after an interruption can be compared."""
+        """Every run at this scale. All runs of a seed come before those of the next, so that the
+        runs there are after an interruption can be compared."""
         if not self.streams:
             return []
         left_out = () if costly else self.costly

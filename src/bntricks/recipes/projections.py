@@ -1,7 +1,7 @@
 """Gradients corrected so that no past task gets worse: GEM (Lopez-Paz & Ranzato 2017) and A-GEM
 (Chaudhry et al. 2019).
 
-Each is entered before an update's passes and left after them. Memory passes are conventional:
+Each is a context around an update's passes. Memory passes are conventional:
 in training mode, they move φ.
 """
 
@@ -96,8 +96,8 @@ def half_space(gradient: list[Tensor], reference: list[Tensor]) -> None:
     """g ← g − (⟨g, r⟩ / ⟨r, r⟩) r where ⟨g, r⟩ < 0, in place, so that then ⟨g, r⟩ ≥ 0."""
     along, length = _dot(gradient, reference), _dot(reference, reference)
     if along < 0 < length:
-        for own, other in zip(gradient, reference, strict=True):
-            own.sub_(other, alpha=along / length)
+        for g, r in zip(gradient, reference, strict=True):
+            g.sub_(r, alpha=along / length)
 
 
 def cone_weights(products: Array, against: Array, *, margin: float, ridge: float) -> Array:
@@ -106,7 +106,8 @@ def cone_weights(products: Array, against: Array, *, margin: float, ridge: float
     With v = γ + u the objective is ½ u'Qu + q'u, u ≥ 0, and with Q = A'A it is half of
     ‖Au + A⁻ᵀq‖² up to a constant. A comes from eigenvalues, which a singular system has too.
     """
-    from scipy.optimize import nnls  # a third of a second, which no other method should wait for
+    # Importing it takes a third of a second, which no other method should have to wait.
+    from scipy.optimize import nnls
 
     q = (products + products.T) / 2 + ridge * np.eye(len(products))
     values, vectors = np.linalg.eigh(q)

@@ -27,12 +27,12 @@ NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 LAYERS = (nn.Linear, *CONVOLUTIONS, *NORMS)
 
 BLOCK = 1 << 22
-"""Samples are worked on in blocks of about so many numbers, 16 MB: larger ones cost page faults."""
+"""Samples are processed in blocks of about this many numbers, 16 MB: larger ones page-fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The gradient of every sample's own loss, in factors, and their sum if it was asked for."""
+    """The gradient of every sample's own loss, in factors, and their sum on request."""
 
     parts: dict[Tensor, Part]
     total: dict[Tensor, Tensor]
@@ -42,8 +42,8 @@ def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> 
     """∇ of the cross-entropy of each (x[i], y[i]) alone, over all parameters that require it.
 
     `total` adds their sum, which `batch_cosines` needs of the new samples. The network comes back
-    as it was: flags, φ, `.grad`. A layer that owns such parameters and is none of `LAYERS` is
-    refused by name.
+    as it was: flags, φ, `.grad`. A layer that owns such parameters and is not one of `LAYERS`
+    is refused by name.
     """
     names = _trainable_layers(net)
     calls: list[tuple[Layer, Tensor, GradientEdge]] = []
@@ -63,12 +63,12 @@ def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> 
             handle.remove()
     parameters = [p for p in net.parameters() if p.requires_grad] if total else []
     edges = [*(edge for *_, edge in calls), *map(get_gradient_edge, parameters)]
-    found = torch.autograd.grad(loss, edges, allow_unused=True)
+    gradients = torch.autograd.grad(loss, edges, allow_unused=True)
     parts: dict[Tensor, Part] = {}
-    for (layer, a, _), d in zip(calls, found, strict=False):
+    for (layer, a, _), d in zip(calls, gradients, strict=False):
         for parameter, part in _parts(layer, a, d) if d is not None else ():
             parts[parameter] = parts[parameter] + part if parameter in parts else part
-    sums = zip(parameters, found[len(calls) :], strict=True)
+    sums = zip(parameters, gradients[len(calls) :], strict=True)
     totals: dict[Tensor, Tensor] = {parameter: g for parameter, g in sums if g is not None}
     if total and totals.keys() != parts.keys():
         raise ValueError("the network uses a parameter outside its own layer: call the layer")
@@ -141,17 +141,20 @@ def _batch_products(g: Tensor, references: Part) -> Products:
 
 
 def _products(new: Part, references: Part) -> Products:
-    (size, positions, inputs, outputs), (count, others, _, _) = new.shape, references.shape
-    rows, columns = size * positions, count * others
+    (size, positions, inputs, outputs), (count, reference_positions, _, _) = (
+        new.shape,
+        references.shape,
+    )
+    rows, columns = size * positions, count * reference_positions
     sums = (rows + columns + size * count) * inputs * outputs
     summed = sums <= rows * columns * (inputs + outputs)
-    theirs = list(references.blocks(summed=summed))
+    reference_blocks = list(references.blocks(summed=summed))
     blocks = [
-        (torch.cat([_dots(a, d, b, e) for b, e in theirs], 1), _squares(a, d))
+        (torch.cat([_dots(a, d, b, e) for b, e in reference_blocks], 1), _squares(a, d))
         for a, d in new.blocks(summed=summed)
     ]
     dots, squares = map(torch.cat, zip(*blocks, strict=True))
-    return dots, squares[:, None], torch.cat([_squares(b, e) for b, e in theirs])
+    return dots, squares[:, None], torch.cat([_squares(b, e) for b, e in reference_blocks])
 
 
 def _along(a: Tensor, d: Tensor, g: Tensor) -> Tensor:
@@ -175,11 +178,11 @@ def _dots(a: Tensor, d: Tensor, b: Tensor, e: Tensor) -> Tensor:
 
 def _cosines(products: Iterable[Products]) -> Tensor:
     # Layers are added in float64: float32 would lose the small ones beside the large.
-    dots, left, right = (
+    dots, new_squares, reference_squares = (
         torch.stack([term.double() for term in terms]).sum(0)
         for terms in zip(*products, strict=True)
     )
-    lengths = (left.clamp_min(0) * right.clamp_min(0)).sqrt()
+    lengths = (new_squares.clamp_min(0) * reference_squares.clamp_min(0)).sqrt()
     return (dots / lengths).masked_fill(lengths == 0, 0).clamp(-1, 1).float()
 
 
@@ -189,7 +192,7 @@ def _require_same_parameters(new: Gradients, references: Gradients) -> None:
 
 
 def _trainable_layers(net: nn.Module) -> dict[Layer, str]:
-    found: dict[Layer, str] = {}
+    trainable: dict[Layer, str] = {}
     for name, layer in net.named_modules():
         named = f"layer {name or 'at the top'} ({type(layer).__name__})"
         if isinstance(layer, _BatchNorm) and layer.running_mean is None:
@@ -201,10 +204,10 @@ def _trainable_layers(net: nn.Module) -> dict[Layer, str]:
             raise ValueError(f"{named} is none of {kinds}: freeze its parameters or replace it")
         if isinstance(layer, _ConvNd) and layer.groups > 1:
             raise ValueError(f"{named} has groups={layer.groups}: freeze it or use groups=1")
-        found[layer] = named
-    if not found:
+        trainable[layer] = named
+    if not trainable:
         raise ValueError("no parameter of the network requires a gradient: unfreeze some")
-    return found
+    return trainable
 
 
 def _parts(layer: Layer, x: Tensor, d: Tensor) -> Iterator[tuple[Tensor, Part]]:

@@ -4,7 +4,7 @@ once. Whoever shows a report only renders it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from bntricks.errors import UserError
@@ -75,9 +75,12 @@ def build(
     judgements = verdicts(study, scale, groups) if study and scale else []
     remark = cut_down_label(groups)
     streams = by_stream(groups)
+    runs = counted(sum(len(each.records) for each in groups), "run")
+    where = ", ".join(map(stream_title, streams))
+    cut_down = " Some numbers are of cut-down data." if remark else ""
     return Report(
         title=title or (f"{study.title} ({scale} scale)" if study else TITLE),
-        summary=_summary(groups, streams, remark),
+        summary=f"{runs} in {counted(len(groups), 'row')}, on {where}.{cut_down}",
         command=command,
         groups=tuple(groups),
         results=results_table(groups, study, scale),
@@ -106,13 +109,6 @@ def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:
             name = f"{plain}-{number}"
         taken.add(name)
         yield replace(figure, name=name)
-
-
-def _summary(groups: Sequence[Group], streams: Iterable[str], remark: str) -> str:
-    runs = sum(len(each.records) for each in groups)
-    titles = ", ".join(map(stream_title, streams))
-    cut_down = " Some numbers are of cut-down data." if remark else ""
-    return f"{counted(runs, 'run')} in {counted(len(groups), 'row')}, on {titles}.{cut_down}"
 
 
 def counted(number: int, noun: str) -> str:

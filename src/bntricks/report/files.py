@@ -67,15 +67,14 @@ def save(figure: Figure, folder: Path) -> list[Path]:
     """Write the figure's four files."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = json.dumps(figure.spec)
-    columns = list(figure.rows[0])
-    rows = [[row[column] for column in columns] for row in figure.rows]
+    rows = [row.values() for row in figure.rows]
     contents = {
         "svg": svg(figure),
         "pdf": vl_convert.vegalite_to_pdf(spec, **OFFLINE),
         "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **OFFLINE),
-        "csv": csv_text(columns, rows).encode(),
+        "csv": csv_text(figure.rows[0], rows).encode(),
     }
-    paths = [folder / f"{figure.name}.{ending}" for ending in contents]
-    for path, content in zip(paths, contents.values(), strict=True):
+    paths = {folder / f"{figure.name}.{ending}": content for ending, content in contents.items()}
+    for path, content in paths.items():
         path.write_bytes(content)
-    return paths
+    return list(paths)

@@ -16,7 +16,7 @@ from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, p
 from bntricks.report.files import PIXELS_PER_INCH, writing_to
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, page_html
-from bntricks.report.tables import Cell, Table, number, to_csv
+from bntricks.report.tables import Table, plain_cell, to_csv
 
 if TYPE_CHECKING:
     from bntricks.recipes.language import Method
@@ -41,11 +41,12 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     chosen = list(dict.fromkeys(names or study.methods))
     entries = [find(name) for name in chosen]
     methods = [(entry.title, entry.factory()) for entry in entries]
+    key = legend([method for _, method in methods], LEGEND_WIDTH)
     title = "Updating frameworks" if names else study.title
     table = recipe_table(title, chosen, methods)
     command = shlex.join(["bnt", "study", study.name, *(["--methods", *names] if names else [])])
     sections = [
-        Section("frameworks", "Frameworks", _frameworks(methods)),
+        Section("frameworks", "Frameworks", _picture([*panels(methods), key], READING)),
         Section("recipes", "Recipes", table_html(table, "recipe-table")),
         Section("dilemma", "The BN dilemma", _picture(dilemma_panels(), DILEMMA)),
     ]
@@ -65,24 +66,14 @@ def recipe_table(title: str, names: Sequence[str], methods: Sequence[tuple[str, 
         for name, (method_title, method) in zip(names, methods, strict=True)
     ]
     columns = tuple(HEADS.get(key, key.replace("_", " ")) for key in rows[0])
-    return Table(title, columns, tuple(tuple(map(_cell, row.values())) for row in rows))
+    cells = tuple(tuple(plain_cell(value, "g") for value in row.values()) for row in rows)
+    return Table(title, columns, cells)
 
 
 def ablation_columns(table: Table) -> Table:
     """Those that fit a terminal: up to the memory."""
     kept = table.columns.index("memory") + 1
     return Table(table.title, table.columns[:kept], tuple(row[:kept] for row in table.rows))
-
-
-def _cell(value: str | float) -> Cell:
-    if isinstance(value, str):
-        return Cell(value)
-    return number(value, 0) if isinstance(value, int) else Cell(f"{value:g}", value)
-
-
-def _frameworks(methods: Sequence[tuple[str, Method]]) -> str:
-    key = legend([method for _, method in methods], LEGEND_WIDTH)
-    return _picture([*panels(methods), key], READING)
 
 
 def _picture(drawings: Sequence[Drawing], text: str) -> str:

@@ -34,10 +34,6 @@ class Group:
     records: tuple[Record, ...]
 
     @property
-    def tasks(self) -> int:
-        return len(self.records[0].accuracy)
-
-    @property
     def cut_down(self) -> bool:
         """Learned from less than the official data, and so not comparable with the paper."""
         return self.records[0].data.cut_down
@@ -58,12 +54,18 @@ class Group:
     def sd(self, name: str) -> float | None:
         return sd(self.values(name))
 
+    def differences(self, other: Group) -> set[str]:
+        """Knobs in which they differ, but for those that one of two methods does not have."""
+        differing = {key for key in self.knobs if self.knobs[key] != other.knobs[key]}
+        return differing if self.method == other.method else differing - self._unshared(other)
+
     def comparable(self, other: Group) -> bool:
         """Whether they differ in the method alone, and in knobs that one of them does not have."""
-        ignored = {"method", *OF_THE_METHOD}
-        if None in (self.knobs["memory"], other.knobs["memory"]):
-            ignored |= OF_THE_MEMORY
-        return all(self.knobs[key] == other.knobs[key] for key in self.knobs.keys() - ignored)
+        return not self.differences(other) - self._unshared(other)
+
+    def _unshared(self, other: Group) -> set[str]:
+        memoryless = None in (self.knobs["memory"], other.knobs["memory"])
+        return {"method"} | OF_THE_METHOD | (OF_THE_MEMORY if memoryless else set())
 
 
 def group(records: Iterable[Record]) -> list[Group]:
@@ -85,21 +87,18 @@ def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
     return streams
 
 
-def best(groups: Sequence[Group], name: str) -> list[bool]:
-    """For each, whether no comparable group has a higher mean. A group without rivals is not
+def best(groups: Sequence[Group]) -> list[bool]:
+    """For each, whether no comparable group has a higher mean of ACC. A group without rivals is not
     best, and joint training does not compete."""
-    means = [each.mean(name) for each in groups]
+    accs = [each.mean("acc") or 0.0 for each in groups]
     marks = []
-    for each, own in zip(groups, means, strict=True):
+    for each, own in zip(groups, accs, strict=True):
         rivals = [
-            value
-            for rival, value in zip(groups, means, strict=True)
-            if value is not None
-            and rival is not each
-            and not rival.joint
-            and each.comparable(rival)
+            acc
+            for rival, acc in zip(groups, accs, strict=True)
+            if rival is not each and not rival.joint and each.comparable(rival)
         ]
-        marks.append(own is not None and not each.joint and bool(rivals) and own >= max(rivals))
+        marks.append(not each.joint and bool(rivals) and own >= max(rivals))
     return marks
 
 
@@ -131,26 +130,11 @@ def _unlabelled(runs: Sequence[Record]) -> Group:
 
 
 def _label(own: Group, groups: Sequence[Group]) -> str:
+    """A knob tells groups of one stream apart unless only one of two methods has it."""
     beside = [other for other in groups if other.stream == own.stream]
-    telling = [
-        _knob_text(key, value)
-        for key, value in own.knobs.items()
-        if key not in ("method", "stream") and _tells_apart(key, own, beside)
-    ]
-    return f"{own.method} ({', '.join(telling)})" if telling else own.method
-
-
-def _tells_apart(key: str, own: Group, beside: Sequence[Group]) -> bool:
-    """A knob of the protocol does if it differs from any group that has it; one of the method, if
-    it differs between groups of that method."""
-    for other in beside:
-        if other.knobs[key] == own.knobs[key]:
-            continue
-        memoryless = None in (other.knobs["memory"], own.knobs["memory"])
-        of_protocol = key not in OF_THE_METHOD and not (memoryless and key in OF_THE_MEMORY)
-        if of_protocol or other.method == own.method:
-            return True
-    return False
+    telling = set().union(*(own.differences(other) for other in beside))
+    texts = [_knob_text(key, value) for key, value in own.knobs.items() if key in telling]
+    return f"{own.method} ({', '.join(texts)})" if texts else own.method
 
 
 def _knob_text(key: str, value: Any) -> str:

@@ -15,18 +15,13 @@ def table_html(table: Table, name: str, *, pick: str | None = None) -> str:
     """A table that scripts may sort and filter, and that reads well without them. `pick` is a
     column whose values can be chosen from a list."""
     tools = "" if pick is None else _tools(table, name, pick)
-    return f"{tools}{plain_table(table, name)}" + "".join(
-        f'<p class="note">{escape(note)}</p>' for note in table.notes
-    )
-
-
-def plain_table(table: Table, name: str) -> str:
     head = "".join(_head(table, index) for index in range(len(table.columns)))
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{escape(name)}"><caption>{escape(table.title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
 

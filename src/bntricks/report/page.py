@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import chain
+from typing import Any
 
 import vl_convert
 
 from bntricks.report.build import Report, counted
 from bntricks.report.charts import VEGA_LITE, Figure
-from bntricks.report.commands import caveat, command
 from bntricks.report.groups import Group, stream_title
-from bntricks.report.markup import data_script, details, plain_table, table_html
-from bntricks.report.tables import Cell, Table, number
+from bntricks.report.markup import data_script, details, table_html
+from bntricks.report.tables import Table, plain_cell
+from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 EXPORT = "window.vegaEmbed = vegaEmbed;"
@@ -103,14 +106,13 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section(f"stream-{index}", part.title, _toggles(part.groups) + figures)
     if report.maps:
         yield Section("maps", "Maps", "".join(map(figure_html, report.maps)))
-    yield Section("runs", "Runs and commands", _runs(report.groups))
+    yield Section("runs", "Runs and commands", "".join(map(_runs, report.groups)))
 
 
 def _toggles(groups: Sequence[Group]) -> str:
-    labels = [escape(group.label) for group in groups]
     boxes = "".join(
         f'<label><input type="checkbox" checked value="{label}"> {label}</label>'
-        for label in labels
+        for label in (escape(group.label) for group in groups)
     )
     return f"<fieldset><legend>Methods shown in the figures</legend>{boxes}</fieldset>"
 
@@ -118,9 +120,9 @@ def _toggles(groups: Sequence[Group]) -> str:
 def figure_html(figure: Figure) -> str:
     """A chart for the page, with its words and its numbers."""
     chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
-    columns = tuple(figure.rows[0])
-    rows = tuple(tuple(_value(row[column]) for column in columns) for row in figure.rows)
-    numbers = plain_table(Table(figure.title, columns, rows), f"{figure.name}-numbers")
+    rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.rows)
+    table = Table(figure.title, tuple(figure.rows[0]), rows)
+    numbers = table_html(table, f"{figure.name}-numbers")
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
     usage = "Hover for values" + (", click a name in the legend to pick it out." if picks else ".")
     return (
@@ -132,29 +134,16 @@ def figure_html(figure: Figure) -> str:
     )
 
 
-def _value(value: object) -> Cell:
-    if isinstance(value, float):
-        return number(value)
-    return number(value, 0) if isinstance(value, int) else Cell("" if value is None else str(value))
-
-
-def _runs(groups: Sequence[Group]) -> str:
-    return "".join(
-        details(
-            f"{group.label} on {stream_title(group.stream)}: {counted(len(group.records), 'run')}",
-            _configuration(group) + "".join(map(_run, group.records)),
-        )
-        for group in groups
-    )
-
-
-def _configuration(group: Group) -> str:
+def _runs(group: Group) -> str:
     knobs = {**group.knobs, **group.records[0].versions}
     pairs = "".join(
         f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_knob(value))}</dd></div>"
         for key, value in knobs.items()
     )
-    return f"<dl>{pairs}</dl>"
+    count = counted(len(group.records), "run")
+    runs = "".join(map(_run, group.records))
+    title = f"{group.label} on {stream_title(group.stream)}: {count}"
+    return details(title, f"<dl>{pairs}</dl>{runs}")
 
 
 def _knob(value: object) -> str:
@@ -167,3 +156,34 @@ def _run(record: Record) -> str:
     where = "" if record.path is None else f", {record.path}"
     text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}. {caveat(record)}".rstrip()
     return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'
+
+
+def command(record: Record) -> str:
+    """The line for the shell that makes a run again: every knob that is not at its default."""
+    default = Config().model_dump(mode="json")
+    knobs = record.config.model_dump(mode="json")
+    hyper = knobs.pop("hyper")
+    always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
+    changed = {key: value for key, value in knobs.items() if value != default[key]}
+    flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]
+    return shlex.join(["bnt", "run", *chain(*flags)])
+
+
+def caveat(record: Record) -> str:
+    """What the command cannot say: a record does not keep where its images lay."""
+    data = record.data
+    if not data.cut_down and data.official_images is not None:
+        return ""
+    images = f"{data.images['train']} training images with fingerprint {data.fingerprint}"
+    return f"Give --data if the images lie in a folder of yours; these were {images}."
+
+
+def _flag(key: str, value: Any) -> list[str]:
+    name = f"--{key.replace('_', '-')}"
+    if value is True:
+        return [name]
+    if isinstance(value, list):
+        return [word for item in value for word in _flag(key, item)]
+    text = str(value)
+    # Apart from its flag, a value with a dash would be read as another flag.
+    return [f"{name}={text}"] if text.startswith("-") else [name, text]

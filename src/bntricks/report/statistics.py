@@ -23,11 +23,11 @@ DRAWS = 100_000
 class Estimate:
     """A mean over seeds, its interval, and the p-value of the hypothesis that it is 0."""
 
-    mean: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    n: int
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int = 0
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -47,18 +47,12 @@ def contrast(terms: Sequence[tuple[float, Mapping[int, float]]]) -> list[float]:
 
 
 def estimate(differences: Sequence[float]) -> Estimate:
-    """What the differences of some seeds say."""
-    low, high = interval(differences) or (None, None)
-    return Estimate(mean(differences), low, high, sign_flip_p(differences), len(differences))
-
-
-def interval(differences: Sequence[float]) -> tuple[float, float] | None:
-    """Student's interval of the mean."""
+    """What the differences of some seeds say, with Student's interval of their mean."""
     centre, spread, n = mean(differences), sd(differences), len(differences)
     if centre is None or spread is None:
-        return None
+        return Estimate(centre, n=n)
     half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * spread / n**0.5
-    return centre - half, centre + half
+    return Estimate(centre, centre - half, centre + half, sign_flip_p(differences), n)
 
 
 def sign_flip_p(differences: Sequence[float], *, seed: int = 0) -> float | None:

@@ -45,10 +45,11 @@ class Table:
         return bool(cells) and all(cell.number is not None for cell in cells)
 
 
-def without_empty_columns(table: Table) -> Table:
-    kept = [i for i in range(len(table.columns)) if any(cell.text for cell in table.column(i))]
-    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
-    return Table(table.title, tuple(table.columns[i] for i in kept), rows, table.notes)
+def table_of(title: str, rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> Table:
+    """A table of cells by column, without the columns in which all are empty."""
+    kept = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
+    cells = tuple(tuple(row[name] for name in kept) for row in rows)
+    return Table(title, tuple(kept), cells, tuple(notes))
 
 
 def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> Cell:
@@ -57,6 +58,13 @@ def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> 
         return Cell()
     spread = "" if sd is None else f" ± {sd:.{digits}f}"
     return Cell(f"{value:.{digits}f}{spread}", value, sd)
+
+
+def plain_cell(value: object, form: str = ".2f") -> Cell:
+    """A cell with anything in it; the format is for numbers that are not whole."""
+    if isinstance(value, float):
+        return Cell(format(value, form), value)
+    return number(value, 0) if isinstance(value, int) else Cell("" if value is None else str(value))
 
 
 def to_markdown(table: Table) -> str:
@@ -70,19 +78,10 @@ def to_markdown(table: Table) -> str:
 
 def to_csv(table: Table) -> str:
     """Numbers at full precision; a column with deviations becomes two."""
-    spread = [any(c.sd is not None for c in table.column(i)) for i in range(len(table.columns))]
-    head: list[str] = []
-    for column, wide in zip(table.columns, spread, strict=True):
-        head += [column, f"{column} sd"] if wide else [column]
-    rows = []
-    for row in table.rows:
-        line: list[object] = []
-        for cell, wide in zip(row, spread, strict=True):
-            line.append(cell.text if cell.number is None else cell.number)
-            if wide:
-                line.append(cell.sd)
-        rows.append(line)
-    return csv_text(head, rows)
+    rows = to_json(table)["rows"]
+    both = [name for column in table.columns for name in (column, f"{column} sd")]
+    names = [name for name in both if name in table.columns or any(name in row for row in rows)]
+    return csv_text(names, [map(row.get, names) for row in rows])
 
 
 def to_json(table: Table) -> dict[str, Any]:
@@ -98,27 +97,28 @@ def to_json(table: Table) -> dict[str, Any]:
     return {"title": table.title, "rows": rows, "notes": list(table.notes)}
 
 
-def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     """CSV that no spreadsheet will execute: what looks like a formula gets a quote in front."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([_no_formula(column) for column in columns])
-    writer.writerows([[_no_formula(value) for value in row] for row in rows])
+    writer.writerows([map(_no_formula, row) for row in (columns, *rows)])
     return out.getvalue()
 
 
 def to_latex(table: Table) -> str:
     """A table for booktabs."""
     align = "".join(_alignment(table, i) for i in range(len(table.columns)))
+    rows = (map(latex, table.columns), *(map(_latex_cell, row) for row in table.rows))
+    head, *body = (" & ".join(row) + r" \\" for row in rows)
     lines = [
         r"\begin{table}",
         r"\centering",
         rf"\caption{{{latex(table.title)}}}",
         rf"\begin{{tabular}}{{{align}}}",
         r"\toprule",
-        _latex_row([latex(column) for column in table.columns]),
+        head,
         r"\midrule",
-        *(_latex_row([_latex_cell(cell) for cell in row]) for row in table.rows),
+        *body,
         r"\bottomrule",
         r"\end{tabular}",
         *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
@@ -177,10 +177,6 @@ def _latex_cell(cell: Cell) -> str:
     # Not latex(): in mathematics a hyphen is a minus.
     text = cell.text.replace("±", r"\pm").replace(",", "{,}").replace("%", r"\%")
     return rf"$\mathbf{{{text}}}$" if cell.bold else f"${text}$"
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
 
 
 def _alignment(table: Table, index: int) -> str:

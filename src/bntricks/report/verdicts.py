@@ -12,12 +12,13 @@ from itertools import combinations
 from typing import Any, Literal
 
 from bntricks.errors import UserError
-from bntricks.paper import Claim, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import OF_THE_MEMORY, OF_THE_METHOD, Group
+from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
+from bntricks.report.groups import Group
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
 from bntricks.runs.record import Record
 
 Verdict = Literal["holds", "does not hold", "undecided", "not run"]
+WEAKEST_FIRST: tuple[Verdict, ...] = ("does not hold", "undecided", "holds", "not run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,7 @@ class Judgement:
     """A claim and what became of it. Differences are A minus B, in points; for a trend, points of
     A's gain over B from one variant to the next."""
 
-    claim: str
-    where: str
-    kind: str
-    metric: str
-    a: str
-    b: str | None
-    margin: float | None
+    claim: Claim
     paper: float | None
     """The paper's difference, where its tables have the numbers."""
     ours: float | None
@@ -39,10 +34,10 @@ class Judgement:
     high: float | None
     seeds: int
     """How many seeds all sides have."""
-    p: float | None
-    p_holm: float | None
-    """Adjusted for all claims of the study."""
     verdict: Verdict
+    p: float | None
+    p_holm: float | None = None
+    """Adjusted for all claims of the study."""
 
 
 def verdicts(study: Study, scale: ScaleName, groups: Sequence[Group]) -> list[Judgement]:
@@ -90,15 +85,20 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
+def paper_entry(study: Study, side: Side) -> Entry | None:
+    """The paper's result of one side, None if its tables do not have it."""
+    knobs = study.values("paper", side.stream, side.variant)
+    memory = knobs.pop("memory", None)
+    return None if knobs else load_reported().find(side.method, side.stream, memory)
+
+
 def paper_difference(study: Study, claim: Claim) -> float | None:
     """The same difference in the paper's tables, None where they do not have all of it."""
     total = 0.0
     for weight, side in claim.terms():
-        knobs = study.values("paper", side.stream, side.variant)
-        memory = knobs.pop("memory", None)
-        entry = load_reported().find(side.method, side.stream, memory)
+        entry = paper_entry(study, side)
         number = {"acc": entry.acc, "bwt": entry.bwt}.get(claim.metric) if entry else None
-        if knobs or number is None:
+        if number is None:
             return None
         total += weight * number.mean
     return total
@@ -107,54 +107,33 @@ def paper_difference(study: Study, claim: Claim) -> float | None:
 def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]) -> Judgement:
     sides = [(weight, groups_of(study, scale, side, groups)) for weight, side in claim.terms()]
     _check_one_protocol(study, scale, [matching for _, matching in sides])
-    terms = [(weight, matching[0] if matching else None) for weight, matching in sides]
-    measured = [_values(terms, metric) for metric in _metrics(claim, terms[0][1])]
+    runs = [(weight, matching[0].records if matching else ()) for weight, matching in sides]
+    metrics = [claim.metric]
+    if claim.metric == "every_task":
+        tasks = max((len(record.accuracy) for _, own in runs for record in own), default=0)
+        metrics = [f"every_task:{task}" for task in range(1, tasks + 1)]
+    measured = [[(weight, _by_seed(own, metric)) for weight, own in runs] for metric in metrics]
     tested = [estimate(contrast(values)) for values in measured if all(v for _, v in values)]
     # What must hold on every task is as strong as its weakest task.
-    weakest = min(tested, key=_lowest, default=Estimate(None, None, None, None, 0))
+    weakest = min(tested, key=_lowest, default=Estimate())
     ps = [each.p for each in tested if each.p is not None]
+    parts = [_decide(claim, each) for each in tested]
     return Judgement(
-        claim=claim.text,
-        where=claim.where,
-        kind=claim.kind,
-        metric=claim.metric,
-        a=str(claim.a),
-        b=None if claim.b is None else str(claim.b),
-        margin=claim.margin,
+        claim=claim,
         paper=paper_difference(study, claim),
         ours=weakest.mean,
         low=weakest.low,
         high=weakest.high,
         seeds=weakest.n,
+        verdict=min(parts, key=WEAKEST_FIRST.index, default="not run"),
         # A p-value against "no difference" is no evidence of similarity.
         p=max(ps) if ps and claim.kind != "similar" else None,
-        p_holm=None,
-        verdict=_weakest_verdict([_decide(claim, each) for each in tested]),
     )
 
 
-def _metrics(claim: Claim, group: Group | None) -> list[str]:
-    if claim.metric != "every_task":
-        return [claim.metric]
-    tasks = 0 if group is None else group.tasks
-    return [f"every_task:{task}" for task in range(1, tasks + 1)]
-
-
-def _values(
-    terms: Sequence[tuple[float, Group | None]], metric: str
-) -> list[tuple[float, dict[int, float]]]:
-    """Each side's weight, and its numbers by seed."""
-    return [
-        (
-            weight,
-            {
-                record.seed: number
-                for record in (group.records if group else ())
-                if (number := value(record, metric)) is not None
-            },
-        )
-        for weight, group in terms
-    ]
+def _by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
+    numbers = {record.seed: value(record, metric) for record in records}
+    return {seed: number for seed, number in numbers.items() if number is not None}
 
 
 def _lowest(difference: Estimate) -> float:
@@ -172,34 +151,20 @@ def _decide(claim: Claim, difference: Estimate) -> Verdict:
     return "does not hold" if difference.high < 0 else "undecided"
 
 
-def _weakest_verdict(parts: Sequence[Verdict]) -> Verdict:
-    """One part that fails is enough; all must hold."""
-    order: tuple[Verdict, ...] = ("does not hold", "undecided", "holds")
-    return next((verdict for verdict in order if verdict in parts), "not run")
-
-
 def _check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
     """A side is one group, as two groups of a method differ in their protocol. Sides may differ in
     their methods and in what the study's variants change."""
-    varied = {key for variant in study.variants for key in variant.values(scale)}
+    varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
     for matching in sides:
         if len(matching) > 1:
-            _refuse_differences(matching[0], matching[1], set())
+            _refuse(matching[0], matching[1], matching[0].differences(matching[1]))
     for a, b in combinations([matching[0] for matching in sides if matching], 2):
-        _refuse_differences(a, b, {"method", "hyper"} | varied | _unused(a, b))
+        _refuse(a, b, a.differences(b) - varied)
 
 
-def _unused(a: Group, b: Group) -> set[str]:
-    """Knobs that one of two methods does not have, and so has at their default."""
-    if a.method == b.method:
-        return set()
-    memoryless = None in (a.knobs["memory"], b.knobs["memory"])
-    return OF_THE_METHOD | (OF_THE_MEMORY if memoryless else set())
-
-
-def _refuse_differences(a: Group, b: Group, ignored: set[str]) -> None:
-    keys = [key for key in sorted(a.knobs.keys() - ignored) if a.knobs[key] != b.knobs[key]]
-    differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in keys if key != "data"]
+def _refuse(a: Group, b: Group, keys: set[str]) -> None:
+    """Two groups that differ in these knobs, if there are any."""
+    differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
     if "data" in keys:
         differences.append("the images they learned")
     if differences:

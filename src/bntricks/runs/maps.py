@@ -1,4 +1,4 @@
-"""A map of features: test images as points of a plane, with what the network said of each.
+"""A map of features: test images as points of a plane, each with the class the network predicted.
 
 A probe leaves it beside a run's record, as one JSON file; the report draws it. Whatever is read is
 checked: a map is whole or it is refused. Nothing here needs torch.
@@ -65,19 +65,19 @@ class BiasedPhi(BaseModel):
     def _follows(self) -> Self:
         if not self.accuracy or len(self.accuracy) != len(self.biased_accuracy):
             raise ValueError("both sets of statistics need an accuracy on every task")
-        for name, given, right in (
+        for name, stated, expected in (
             ("acc", self.acc, _mean(self.accuracy)),
             ("biased_acc", self.biased_acc, _mean(self.biased_accuracy)),
             ("acc_lost", self.acc_lost, self.acc - self.biased_acc),
             ("last_task_gained", self.last_task_gained, self.biased_share - self.share),
         ):
-            if abs(given - right) > ROUNDING:
+            if abs(stated - expected) > ROUNDING:
                 raise ValueError(f"{name} does not follow from what was measured")
         return self
 
 
 class Panel(BaseModel):
-    """Where the network puts the images, in units that mean nothing, and what it says they are."""
+    """Where the network puts the images, in arbitrary units, and the classes it predicts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -120,8 +120,8 @@ def path_in(folder: Path, probe: str) -> Path:
     return folder / f"map-{probe}.json"
 
 
-def save(found: Map, path: Path) -> None:
-    write_atomically(path, found.model_dump_json().encode())
+def save(features: Map, path: Path) -> None:
+    write_atomically(path, features.model_dump_json().encode())
 
 
 def load(path: Path) -> Map | None:

@@ -29,36 +29,36 @@ BIASED_BATCHES = 100
 THIRD = 3
 IMAGES_PER_CLASS = 60
 IMAGES = 600
-"""More points than this no eye tells apart."""
+"""More points than this cannot be told apart by eye."""
 
 
 def statistics(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
-    """Figure 1 b/c: in the end, the network under its own φ, and under φ that has followed the last
-    task alone for a while."""
+    """Figure 1 b/c: after the last task, the network under its own φ, and under φ that has followed
+    that task alone for a while."""
     if index < len(stream) - 1:
         return
     biased = with_biased_phi(learner, stream[-1], generator(seed, "biased φ"))
-    accuracy, share = judged(learner, stream)
-    biased_accuracy, biased_share = judged(biased, stream)
-    images = chosen(stream)
-    own = panel("balanced", learner, images, seed)
-    other = panel("biased", biased, images, seed, start=own)
+    accuracy, share = evaluate(learner, stream)
+    biased_accuracy, biased_share = evaluate(biased, stream)
+    images = first_images(stream)
+    balanced_panel = panel("balanced", learner, images, seed)
+    biased_panel = panel("biased", biased, images, seed, start=balanced_panel)
     measured = BiasedPhi.of(accuracy, biased_accuracy, share, biased_share)
-    maps.save(mapped(stream, images, [own, other], measured), path)
+    maps.save(make_map(stream, images, [balanced_panel, biased_panel], measured), path)
 
 
 def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
     """Figure 4: images of the first three tasks, before the third is learned and after. Where
     there are fewer, the last task plays the third."""
     three = stream[:THIRD]
-    images = chosen(three)
+    images = first_images(three)
     if index == len(three) - 2:
-        maps.save(mapped(three, images, [panel("before", learner, images, seed)]), path)
+        maps.save(make_map(three, images, [panel("before", learner, images, seed)]), path)
     elif index == len(three) - 1:
         earlier = earlier_map(path)
         before = None if earlier is None else earlier.panel("before")
         after = panel("after", learner, images, seed, start=before)
-        maps.save(mapped(three, images, [before, after] if before else [after]), path)
+        maps.save(make_map(three, images, [before, after] if before else [after]), path)
 
 
 Look = Callable[..., None]
@@ -70,7 +70,7 @@ PROBES: dict[str, tuple[Look, tuple[PanelName, ...]]] = {
 """Every probe, by the name a study asks for it, with the panels of its map."""
 
 
-def known(name: str) -> tuple[Look, tuple[PanelName, ...]]:
+def find(name: str) -> tuple[Look, tuple[PanelName, ...]]:
     if name not in PROBES:
         raise UserError(f"unknown probe {name!r}: there are {', '.join(PROBES)}")
     return PROBES[name]
@@ -78,36 +78,36 @@ def known(name: str) -> tuple[Look, tuple[PanelName, ...]]:
 
 def probe(name: str, folder: Path, seed: int) -> Probe:
     """The probe of this name for the run in this folder."""
-    return partial(known(name)[0], seed=seed, path=maps.path_in(folder, name))
+    return partial(find(name)[0], seed=seed, path=maps.path_in(folder, name))
 
 
 def looked(name: str, folder: Path, stream: Stream) -> bool:
     """Whether this probe has seen the run in this folder to its end, and left a whole map."""
-    seen = earlier_map(maps.path_in(folder, name))
-    wanted = set(known(name)[1]) - ({"before"} if len(stream) == 1 else set())
-    return seen is not None and wanted <= {panel.name for panel in seen.panels}
+    earlier = earlier_map(maps.path_in(folder, name))
+    wanted = set(find(name)[1]) - ({"before"} if len(stream) == 1 else set())
+    return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
 
 
 def biased_phi(folder: Path) -> BiasedPhi | None:
     """What the `statistics` probe of a run has measured, for its record."""
-    seen = earlier_map(maps.path_in(folder, "statistics"))
-    return None if seen is None else seen.biased_phi
+    earlier = earlier_map(maps.path_in(folder, "statistics"))
+    return None if earlier is None else earlier.biased_phi
 
 
 def forget(folder: Path) -> None:
-    """Remove the maps of a run that is to be trained anew."""
+    """Remove the maps of a run that is to be trained again."""
     for name in PROBES:
         maps.path_in(folder, name).unlink(missing_ok=True)
 
 
-def with_biased_phi(learner: Learner, task: Task, own: Generator) -> Learner:
+def with_biased_phi(learner: Learner, task: Task, random: Generator) -> Learner:
     """The same learner with a copy of its network, whose φ has followed batches of this task in
     training mode; θ is the same."""
     net = copy.deepcopy(learner.net)
     state = learner.state
     with mode(net, training=True):
-        for ids in islice(endless(len(task.train), state.batch, own), BIASED_BATCHES):
-            x = state.view(task.train.x[ids].to(learner.device), own)
+        for ids in islice(endless(len(task.train), state.batch, random), BIASED_BATCHES):
+            x = state.view(task.train.x[ids].to(learner.device), random)
             with state.arithmetic(x):
                 update_ema(net, x)
     return learner.with_net(net)
@@ -119,16 +119,16 @@ def endless(count: int, size: int, order: Generator) -> Iterator[Tensor]:
         yield from shuffled(count, size, order)
 
 
-def judged(learner: Learner, stream: Stream) -> tuple[list[float], float]:
+def evaluate(learner: Learner, stream: Stream) -> tuple[list[float], float]:
     """In percent: accuracy on each task, and the share of all predictions that fall on the last
     task's classes."""
-    said = [learner.predict(task.test.x) for task in stream]
-    hits = [(p == task.test.y).double() for p, task in zip(said, stream, strict=True)]
-    late = torch.isin(torch.cat(said), torch.tensor(stream[-1].classes)).double()
-    return [100 * each.mean().item() for each in hits], 100 * late.mean().item()
+    predictions = [learner.predict(task.test.x) for task in stream]
+    hits = [(p == task.test.y).double() for p, task in zip(predictions, stream, strict=True)]
+    on_last_task = torch.isin(torch.cat(predictions), torch.tensor(stream[-1].classes)).double()
+    return [100 * each.mean().item() for each in hits], 100 * on_last_task.mean().item()
 
 
-def chosen(stream: Stream) -> Images:
+def first_images(stream: Stream) -> Images:
     """The first test images of each class."""
     classes = [label for task in stream for label in task.classes]
     at_most = max(1, min(IMAGES_PER_CLASS, IMAGES // len(classes)))
@@ -145,9 +145,9 @@ def chosen(stream: Stream) -> Images:
 def panel(
     name: PanelName, learner: Learner, images: Images, seed: int, start: Panel | None = None
 ) -> Panel:
-    """Where this learner's network puts the images, and what it says they are."""
-    begin = None if start is None else np.stack([start.x, start.y], axis=1)
-    points = tsne(learner.state.features(images.x.to(learner.device)), seed, begin)
+    """Where this learner's network puts the images, and the classes it predicts."""
+    initial = None if start is None else np.stack([start.x, start.y], axis=1)
+    points = tsne(learner.state.features(images.x.to(learner.device)), seed, initial)
     return Panel(
         name=name,
         x=tuple(points[:, 0].round(3).tolist()),
@@ -156,7 +156,7 @@ def panel(
     )
 
 
-def mapped(
+def make_map(
     stream: Stream, images: Images, panels: Sequence[Panel], measured: BiasedPhi | None = None
 ) -> Map:
     """The map of these images of the stream."""

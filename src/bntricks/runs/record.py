@@ -8,6 +8,7 @@ file says must follow from its own matrix and configuration. Nothing here needs 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -77,7 +78,7 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class Data(_Part):
@@ -172,21 +173,23 @@ class Record(_Part):
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """A record from the plain values of a file; raises ValueError if they contradict."""
+        """A record from the plain values of a file; raises ValueError if they contradict. Records
+        of earlier versions have no checksum; what they say must follow from what they measured."""
         if not isinstance(values, dict):
             raise ValueError("not a JSON object")
-        record = cls.model_validate(values)
-        for key in ("method", "stream", "seed"):
-            if values.get(key) != getattr(record.config, key):
+        given = dict(values)
+        if "checksum" in given and given.pop("checksum") != checksum(given):
+            raise ValueError("its checksum does not match")
+        named = {key: given.pop(key, None) for key in ("method", "stream", "seed")}
+        derived = {key: given.pop(key) for key in METRICS if key in given}
+        within = given.pop("task_il", {})
+        record = cls.model_validate(given)
+        for key, value in named.items():
+            if value != getattr(record.config, key):
                 raise ValueError(f"{key} is not the configuration's")
-        claimed = {"the accuracy matrix": (values, record.metrics)}
+        _check_derived(derived, record.metrics, "the accuracy matrix")
         if record.task_il_accuracy:
-            own = values.get("task_il", {})
-            claimed["the Task-IL matrix"] = (own, metrics(record.task_il_accuracy))
-        for matrix, (given, right) in claimed.items():
-            for key, value in right.items():
-                if key in given and not _same(given[key], value):
-                    raise ValueError(f"{key} does not follow from {matrix}")
+            _check_derived(within, metrics(record.task_il_accuracy), "the Task-IL matrix")
         return record
 
     @model_validator(mode="after")
@@ -202,8 +205,15 @@ class Record(_Part):
 
 
 def save(record: Record, folder: Path) -> None:
-    text = json.dumps(record.to_json(), indent=1, allow_nan=False, ensure_ascii=False)
+    values = record.to_json()
+    values["checksum"] = checksum(values)
+    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
     write_atomically(folder / NAME, text.encode())
+
+
+def checksum(values: dict[str, Any]) -> str:
+    """Of plain values, however they are laid out in a file."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def load(folder: Path) -> Record | None:
@@ -238,6 +248,13 @@ def _refuse_file(path: Path, reason: str) -> NoReturn:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is no number of a record")
+
+
+def _check_derived(given: Any, right: dict[str, Any], matrix: str) -> None:
+    """A metric that is newer than the record is not in it."""
+    for key, value in right.items():
+        if key in given and not _same(given[key], value):
+            raise ValueError(f"{key} does not follow from {matrix}")
 
 
 def _same(given: Any, right: Any) -> bool:

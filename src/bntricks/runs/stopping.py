@@ -14,26 +14,26 @@ REQUESTS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def postponed() -> Iterator[Callable[[], bool]]:
-    """Within, a request only shows in what is yielded; after, it is answered as usual. A second
-    one is answered at once. Requests that are ignored or left to the kernel stay so."""
-    asked: list[int] = []
+    """Yields a function that says whether a request has arrived. It is answered as usual when the
+    context ends, a second one at once. Signals that are ignored or left to the kernel stay so."""
+    received: list[int] = []
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
-        found = {number: signal.getsignal(number) for number in REQUESTS}
-        usual = {number: handler for number, handler in found.items() if callable(handler)}
+        handlers = {number: signal.getsignal(number) for number in REQUESTS}
+        usual = {number: handler for number, handler in handlers.items() if callable(handler)}
 
     def remember(number: int, frame: FrameType | None) -> None:
-        if asked:
+        if received:
             usual[number](number, frame)
-        asked.append(number)
+        received.append(number)
 
     try:
         for number in usual:
             signal.signal(number, remember)
-        yield lambda: bool(asked)
+        yield lambda: bool(received)
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
-    if asked:
-        signal.raise_signal(asked[0])
-        raise SystemExit(128 + asked[0])  # whoever answered did not stop, but the work has
+    if received:
+        signal.raise_signal(received[0])
+        raise SystemExit(128 + received[0])  # the handler returned, but the work has stopped

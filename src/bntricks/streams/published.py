@@ -7,33 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
-from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.cache import Plan, cached
-from bntricks.streams.files.dataset import scaled_pad
+from bntricks.streams.files.archive import Folder, Tar, Zip, archive_digest
+from bntricks.streams.files.dataset import Plan, cached, scaled_pad
 from bntricks.streams.files.download import fetch
-from bntricks.streams.files.progress import Report
 from bntricks.streams.registry import Options, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import Moments, in_blocks_of, make_stream
 
 
-class Archive(Protocol):
-    """A single file that holds a data set."""
-
-    path: Path
-
-    def digest(self, report: Report) -> str: ...
-
-
-A = TypeVar("A", bound=Archive)
-
-
 @dataclass(frozen=True, slots=True)
-class Published(Generic[A]):
+class Published:
     """A data set at its official host, the names of its files, and how they are decoded."""
 
     name: str
@@ -45,10 +32,11 @@ class Published(Generic[A]):
     md5: str
     marker: str
     """A file by which the unpacked folder is recognised under any name."""
-    open_archive: Callable[[Path, str], A]
+    open_archive: type[Tar] | type[Zip]
     members: Callable[[Folder], Sequence[str]]
     """The files in the unpacked folder that images, labels and names are read from."""
-    plan: Callable[[Folder | A], Plan]
+    plan: Callable[[Any], Plan]
+    """Of a Folder, or of what `open_archive` opens."""
     classes: int
     image_size: int
     pad: int
@@ -59,7 +47,7 @@ class Published(Generic[A]):
 
 
 def published_stream(
-    name: str, published: Published[A], *, classes_per_task: int, memory: int, summary: str
+    name: str, published: Published, *, classes_per_task: int, memory: int, summary: str
 ) -> None:
     """Register a stream of this data set, with its classes in the order of its plan."""
     order = in_blocks_of(published.classes, classes_per_task)
@@ -74,14 +62,26 @@ def published_stream(
         data="download",
     )
     def open_published(info: StreamInfo, options: Options) -> Stream:
-        digest, open_source = _find(published, options.data, options.report)
-        size = None if options.image_size == info.image_size else options.image_size
-        dataset = cached(
-            published.name, digest, lambda: published.plan(open_source()), options.report, size=size
-        )
+        report, size = options.report, options.image_size
+        if size == info.image_size:
+            size = None
+
+        def plan() -> Plan:
+            if source is not None:
+                return published.plan(source)
+            archive = fetch(published.archive, published.url, published.md5, report)
+            return published.plan(published.open_archive(archive, published.folder))
+
+        source = None if options.data is None else _locate(published, options.data)
+        if source is None:  # what is in the cache need not be downloaded
+            digest = published.md5
+        elif isinstance(source, Folder):
+            digest = source.digest(published.members(source), report)
+        else:
+            digest = archive_digest(source.path, report)
         return make_stream(
             name,
-            dataset,
+            cached(published.name, digest, plan, report, size=size),
             order,
             images_per_class=options.images_per_class,
             moments=published.moments,
@@ -102,21 +102,7 @@ def check_folder(data: Path, contents: str) -> None:
         )
 
 
-def _find(
-    published: Published[A], data: Path | None, report: Report
-) -> tuple[str, Callable[[], Folder | A]]:
-    """A hash of the content, and how to get at it: what is in the cache need not be downloaded."""
-    if data is None:
-        name, folder = published.archive, published.folder
-        url, md5 = published.url, published.md5
-        return md5, lambda: published.open_archive(fetch(name, url, md5, report), folder)
-    source = _locate(published, data)
-    if isinstance(source, Folder):
-        return source.digest(published.members(source), report), lambda: source
-    return source.digest(report), lambda: source
-
-
-def _locate(published: Published[A], data: Path) -> Folder | A:
+def _locate(published: Published, data: Path) -> Folder | Tar | Zip:
     """The folder or archive that `data` is, or holds."""
     folder, archive = published.folder, published.archive
     contents = f"{folder}/ or {archive}, or leave it out to download"

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from bntricks.errors import UserError
 from bntricks.files import expanded
@@ -28,7 +28,7 @@ Origin = Literal["embedded", "download", "given"]
 """Where images come from: the package; `data`, or else the official archive; only `data`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
     """What is known about a stream before its data is there. Plain values only."""
 
@@ -40,14 +40,9 @@ class StreamInfo:
     """Native size, or the default where images have none of their own."""
     memory: int
     """Default capacity of the memory."""
-    official: tuple[int, int] | None
+    official: tuple[int, int] | None = None
     """Training and test images of the full data set."""
     data: Origin
-
-    @property
-    def fixed_split(self) -> bool:
-        """Tasks and test images are part of the stream; with one's own data they are a choice."""
-        return self.data != "given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +65,16 @@ STREAMS: dict[str, StreamInfo] = {}
 _OPENERS: dict[str, Opener] = {}
 
 
-def stream(
-    name: str,
-    *,
-    summary: str,
-    tasks: str,
-    image_size: int,
-    memory: int,
-    official: tuple[int, int] | None = None,
-    data: Origin,
-) -> Callable[[Opener], Opener]:
-    """Register the function that opens the stream of this name."""
+def stream(name: str, **about: Any) -> Callable[[Opener], Opener]:
+    """Register the function that opens the stream of this name, which is `about` these values of
+    `StreamInfo`."""
 
     def register(opener: Opener) -> Opener:
-        info = StreamInfo(name, summary, tasks, image_size, memory, official, data)
-        origins = get_args(Origin)
-        infos = [*STREAMS.values(), info]
-        STREAMS.clear()
-        STREAMS.update({i.name: i for i in sorted(infos, key=lambda i: origins.index(i.data))})
         _OPENERS[name] = opener
+        infos = (STREAMS | {name: StreamInfo(name=name, **about)}).values()
+        STREAMS.clear()
+        for info in sorted(infos, key=lambda info: get_args(Origin).index(info.data)):
+            STREAMS[info.name] = info
         return opener
 
     return register
@@ -112,7 +98,15 @@ def open_stream(
     `images_per_class` keeps the first training images of each class and the whole test set.
     `classes_per_task`, `tasks` and `held_out` are for streams without a split of their own.
     """
-    info = _find(name)
+    if name not in STREAMS:
+        near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
+        guess = f" Did you mean {near[0]!r}?" if near else ""
+        raise UserError(
+            f"there is no such stream.{guess} Choose one of: {', '.join(STREAMS)}",
+            option="stream",
+            value=name,
+        )
+    info = STREAMS[name]
     if image_size is not None and not SMALLEST <= image_size <= LARGEST:
         raise UserError(
             f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}",
@@ -125,19 +119,18 @@ def open_stream(
             option="images_per_class",
             value=images_per_class,
         )
-    if info.fixed_split:
-        split = {
-            "classes_per_task": classes_per_task is not None,
-            "tasks": tasks is not None,
-            "held_out": held_out != HELD_OUT,
-        }
-        chosen = [option for option, is_chosen in split.items() if is_chosen]
-        if chosen:
-            raise UserError(
-                f"{name} has a fixed split ({info.tasks}): leave this out, or use the stream "
-                "'folder' for a split of your own",
-                option=chosen[0],
-            )
+    if info.data != "given":  # tasks and test images are part of the stream
+        for option, is_chosen in (
+            ("classes_per_task", classes_per_task is not None),
+            ("tasks", tasks is not None),
+            ("held_out", held_out != HELD_OUT),
+        ):
+            if is_chosen:
+                raise UserError(
+                    f"{name} has a fixed split ({info.tasks}): leave this out, or use the stream "
+                    "'folder' for a split of your own",
+                    option=option,
+                )
     elif not 0 < held_out < 1:
         raise UserError(
             f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}",
@@ -155,15 +148,3 @@ def open_stream(
         report=silent if report is None else report,
     )
     return _OPENERS[name](info, options)
-
-
-def _find(name: str) -> StreamInfo:
-    if name in STREAMS:
-        return STREAMS[name]
-    near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
-    guess = f" Did you mean {near[0]!r}?" if near else ""
-    raise UserError(
-        f"there is no such stream.{guess} Choose one of: {', '.join(STREAMS)}",
-        option="stream",
-        value=name,
-    )

@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, chain
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -50,21 +51,15 @@ def choose_order(
         )
     listed = list(chain.from_iterable(tasks))
     unknown = [name for name in listed if name not in names]
-    if unknown:
-        raise UserError(
-            f"no such class: {_join(unknown)}; the classes are {_join(names)}", option="tasks"
-        )
     repeated = [name for name, count in Counter(listed).items() if count > 1]
-    if repeated:
-        raise UserError(
-            f"listed more than once: {_join(repeated)}; a class arrives in one task", option="tasks"
-        )
     missing = [name for name in names if name not in listed]
-    if missing:
-        raise UserError(
-            f"not in any task: {_join(missing)}; add them, or move their images away",
-            option="tasks",
-        )
+    for problem, wrong, remedy in (
+        ("no such class", unknown, f"the classes are {_join(names)}"),
+        ("listed more than once", repeated, "a class arrives in one task"),
+        ("not in any task", missing, "add them, or move their images away"),
+    ):
+        if wrong:
+            raise UserError(f"{problem}: {_join(wrong)}; {remedy}", option="tasks")
     if not all(tasks):
         raise UserError("one of them is empty: every task needs at least one class", option="tasks")
     positions = {name: position for position, name in enumerate(names)}
@@ -79,16 +74,13 @@ def make_stream(
     images_per_class: int | None = None,
     moments: Moments | None = None,
     own_order: bool = False,
-    pad: int = 0,
-    flip: bool = False,
-    memory: int = 500,
-    official: tuple[int, int] | None = None,
+    **settings: Any,
 ) -> Stream:
     """The classes of a data set in this order. Test images are never cut down. Without `moments`,
     mean and deviation are those of the first task, as nobody knows the later ones yet.
 
     `own_order` is for an order that the user chose: labels follow it, so that a different order
-    makes different data, with a different fingerprint.
+    makes different data, with a different fingerprint. `settings` are further ones of the Stream.
     """
     tasks, label = [], 0
     for classes in order:
@@ -96,29 +88,19 @@ def make_stream(
         train = _take(dataset.train, classes, labels, images_per_class)
         tasks.append(Task(labels, train, _take(dataset.test, classes, labels, None)))
         label += len(classes)
-    mean, std = moments or first_task_moments(tasks)
+    mean, std = moments or channel_moments(tasks[0].train.x)
     fingerprint = dataset.fingerprint
     if own_order:
         fingerprint = hashlib.sha256(f"{fingerprint} {order}".encode()).hexdigest()[:16]
-    return Stream(
-        name,
-        tuple(tasks),
-        tuple(dataset.class_names[k] for k in chain.from_iterable(order)),
-        mean,
-        std,
-        fingerprint,
-        pad=pad,
-        flip=flip,
-        memory=memory,
-        official=official,
-    )
+    class_names = tuple(dataset.class_names[k] for k in chain.from_iterable(order))
+    return Stream(name, tuple(tasks), class_names, mean, std, fingerprint, **settings)
 
 
-def first_task_moments(tasks: Sequence[Task]) -> Moments:
-    """Mean and standard deviation per channel of the first task's training images, in [0, 1]."""
+def channel_moments(x: Tensor) -> Moments:
+    """Mean and standard deviation per channel of uint8 images [N, C, H, W], in [0, 1]."""
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
-    for channel in tasks[0].train.x.unbind(1):
+    for channel in x.unbind(1):
         parts = torch.split(channel, 1024)  # counting copies what it counts
         counts = torch.stack([torch.bincount(part.flatten(), minlength=256) for part in parts])
         share = counts.sum(0).double() / channel.numel()

@@ -51,8 +51,8 @@ class Shared:
         from bntricks.runs.folder import run
 
         record = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=sink)
-        ended = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
-        sink({"event": "finished", **ended})
+        summary = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
+        sink({"event": "finished", **summary})
         return record
 
 
@@ -92,7 +92,7 @@ def sweep(
 
 
 def failure(config: Config, error: BaseException) -> Failure:
-    """Why a run did not finish, in a line."""
+    """A run that did not finish, with the reason in one line."""
     if isinstance(error, PlannedError):
         return Failure(config, str(error))
     return Failure(config, f"{type(error).__name__}: {error}")
@@ -118,8 +118,8 @@ def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) ->
 
 def follow_parent() -> None:
     """Ctrl-C reaches the whole group, and the parent alone answers it. A parent that is killed
-    takes its workers with it: left alone, they would hold the locks of their runs. One that is
-    done leaves at once: taking all of torch apart would keep its parent waiting for a second."""
+    takes its workers with it: without it, they would hold the locks of their runs. A worker that is
+    done exits at once: tearing down torch would keep its parent waiting for a second."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()

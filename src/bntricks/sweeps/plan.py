@@ -1,4 +1,4 @@
-"""A study of the paper becomes runs: which, how long they will take, and the runs themselves."""
+"""Which runs a study of the paper needs, and about how long they will take."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bntricks.streams import Stream
 
 STEPS = 3
-"""Steps measured of each kind of run, after one to warm up."""
+"""Steps timed for each kind of run, after one to warm up."""
 
 
 def plan(
@@ -34,8 +34,8 @@ def plan(
         raise UserError(
             f"{study.name} has no method {', '.join(unknown)}: it has {', '.join(study.methods)}"
         )
-    elsewhere = [name for name in streams if name not in study.streams]
-    if elsewhere and study.streams:
+    other_streams = [name for name in streams if name not in study.streams]
+    if other_streams and study.streams:
         # The study's own protocol, on a stream the paper does not have.
         configs = [
             config.model_copy(update={"stream": stream})
@@ -59,7 +59,7 @@ def seconds_left(
     out: Path | str,
     probe: str | None = None,
 ) -> float:
-    """About how long the runs that are not there yet take on one core, from measured steps."""
+    """About how long the runs still to be made take on one core, from the times of a few steps."""
     from bntricks.batch import batch_count
     from bntricks.runs import probes
     from bntricks.runs.folder import finished
@@ -69,8 +69,8 @@ def seconds_left(
     for requested in configs:
         stream, config = resolve(requested, data)
         folder = Path(out) / config.identity(stream.fingerprint)
-        looked = probe is None or probes.looked(probe, folder, stream)
-        if looked and finished(config, stream, out) is not None:
+        probed = probe is None or probes.looked(probe, folder, stream)
+        if probed and finished(config, stream, out) is not None:
             continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()
@@ -82,7 +82,7 @@ def seconds_left(
 
 
 def step_seconds(config: Config, stream: Stream) -> float:
-    """A step of the second task, with something of the first in memory."""
+    """The mean time of a step, over the first two tasks: in the second, the memory is in use."""
     import torch
 
     from bntricks.runs.train import build
@@ -91,8 +91,8 @@ def step_seconds(config: Config, stream: Stream) -> float:
     learner = build(config.model_copy(update={"epochs": 1}), stream)
     seconds = 0.0
     for task in stream[:2]:
-        some = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
-        x, y = task.train.x[some], task.train.y[some]
+        rows = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
+        x, y = task.train.x[rows], task.train.y[rows]
         learner.begin(task.classes, x, y)
         for index in range(STEPS + 1):
             start = time.perf_counter()

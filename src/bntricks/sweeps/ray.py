@@ -1,8 +1,8 @@
-"""The runs of a sweep on a Ray cluster: one task a run, retried elsewhere when its node is lost.
+"""The runs of a sweep on a Ray cluster: one Ray task each, retried elsewhere if its node is lost.
 
 A run writes to the same folder wherever it works. On storage that all nodes share, one that moves
-to another node goes on from its last checkpoint; without it, it starts over there, and what it
-leaves behind is collected when it is done. Bits are those of a local sweep either way.
+to another node continues from its last checkpoint; without it, it starts over there, and its files
+are collected when it is done. Bits are those of a local sweep either way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bntricks.training.progress import Sink
 POLL_SECONDS = 0.3
 PATIENCE = 60.0
 """Seconds to wait for the lock of a run whose node was lost: its process may outlive it."""
-KNOCK_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +45,26 @@ def sweep_on_ray(
     configs: Sequence[Config], shared: Shared, request: Request, sink: Sink = lambda event: None
 ) -> list[Record | Failure]:
     """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
-    with redirect_stdout(sys.stderr):  # Ray reports a lost node on stdout, even if it is not to log
+    with redirect_stdout(
+        sys.stderr
+    ):  # Ray reports a lost node on stdout, even when told not to log
         return _sweep(configs, shared, request, sink)
 
 
 def _sweep(
     configs: Sequence[Config], shared: Shared, request: Request, sink: Sink
 ) -> list[Record | Failure]:
-    ray = _connected(request.address)
+    ray = _connect(request.address)
     try:
-        # The mailbox stays where we are: no lost node takes it away.
+        # The mailbox stays on this node: no other node that is lost takes it away.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
         mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
-        task = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
+        remote_run = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
         shared = replace(shared, out=shared.out.absolute())
         waiting = {
-            task.options(name=f"{config.method} {config.seed}").remote(
+            remote_run.options(name=f"{config.method} {config.seed}").remote(
                 index, config, shared, mailbox
             ): index
             for index, config in enumerate(configs)
@@ -77,7 +79,7 @@ def _sweep(
                 sink(event)
         return [results[index] for index in range(len(configs))]
     finally:
-        ray.shutdown()  # and with it all that is still under way
+        ray.shutdown()  # which also stops the runs that are still under way
 
 
 class Mailbox:
@@ -121,14 +123,14 @@ def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
     except ray.exceptions.RayTaskError as error:
         return failure(config, error.cause)
     except ray.exceptions.RayError as error:
-        return Failure(config, f"the cluster lost it: {str(error).splitlines()[0]}")
+        return Failure(config, f"the cluster lost this run: {str(error).splitlines()[0]}")
     folder = _folder(record)
-    if not (folder / NAME).exists():  # the node's disk is not ours
+    if not (folder / NAME).exists():  # the node does not share our storage
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
             write_atomically(folder / name, content)
-    read = records.read(folder / NAME)  # which checks itself
-    return read.model_copy(update={"already_there": record.already_there})
+    checked = records.read(folder / NAME)
+    return checked.model_copy(update={"already_there": record.already_there})
 
 
 def _folder(record: Record) -> Path:
@@ -136,7 +138,7 @@ def _folder(record: Record) -> Path:
     return record.path
 
 
-def _connected(address: str) -> Any:
+def _connect(address: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -147,7 +149,7 @@ def _connected(address: str) -> Any:
             "this needs Ray on every machine: pip install 'bntricks[ray]'", option="ray"
         ) from None
     try:
-        _knock(address)
+        _check_listening(address)
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
@@ -159,11 +161,11 @@ def _connected(address: str) -> Any:
     return ray
 
 
-def _knock(address: str) -> None:
+def _check_listening(address: str) -> None:
     """Raise at once where nothing listens: Ray itself goes on trying for minutes."""
     if address == "auto":  # as Ray resolves it; a killed head leaves its address behind
         last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or (last.read_text() if last.exists() else "")
     host, colon, port = address.strip().removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()

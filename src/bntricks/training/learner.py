@@ -143,8 +143,9 @@ class Learner:
         """
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
-        self._forget_fit()
         raw = Batch(x.to(self.device, non_blocking=True), y.cpu(), ids=ids)
+        self._check_labels(raw.y)
+        self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
     def end(self, x: Tensor | None = None, y: Tensor | None = None) -> None:
@@ -210,6 +211,11 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Become what another learner was that was made alike."""
         restore(self.state, self.generators, state)
+
+    def _check_labels(self, y: Tensor) -> None:
+        unknown = sorted(set(y.tolist()) - set(self.state.lesson.seen))
+        if unknown:
+            raise ValueError(f"no task has announced labels {unknown}: begin([...]) does")
 
     def _fit(self, samples: Batch | None) -> None:
         with mode(self.net, training=False):

@@ -225,7 +225,7 @@ def test_the_default_cache_is_the_users_own(monkeypatch, tmp_path):
     monkeypatch.delenv("BNT_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    from bntricks.streams.files.build import cache_folder
+    from bntricks.streams.files.cache import cache_folder
 
     assert cache_folder().is_relative_to(tmp_path)
     assert cache_folder().name == "bntricks"

@@ -1,5 +1,5 @@
 """The BN dilemma (Sec. 1, Figure 1 a) as a sketch in three panels. Nothing in it is measured: the
-samples lie on a spiral, and positions stand for nothing but left and right of each other."""
+samples lie on a spiral, and positions mean nothing beyond their order from left to right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 WIDTH, HEIGHT, SPACE, EDGE = 306, 300, 12, 14
 OLD, NEW = (112.0, 124.0), (196.0, 124.0)
-"""Where the representations of previous and new classes lie; each is as wide and high as REACH."""
+"""Where the representations of previous and new classes lie, as far as REACH to each side."""
 REACH = (88.0, 62.0)
 TURN = math.pi * (3 - math.sqrt(5))
 
@@ -114,7 +114,7 @@ def _overlap() -> Iterator[Shape]:
 
 def _axis(y: float, title: str, *classes: tuple[float, str, str]) -> Iterator[Shape]:
     """Where a feature lies for some classes: place, colour and name of each."""
-    yield Words(EDGE, y - 54, title, low=True)
+    yield Words(EDGE, y - 54, title, subscripts=True)
     for x, colour, name in classes:
         yield Oval(x, y, 29, 13, colour, 0.45, colour)
         yield Words(x, y + 30, name, 10, anchor="middle")
@@ -137,5 +137,5 @@ def _spiral(centre: Point, count: int, turned: float) -> Iterator[Point]:
 
 
 def _clear(points: Iterator[Point], taken: Sequence[Point]) -> list[Point]:
-    """Those that cover none of the others."""
+    """The points that cover none of those taken."""
     return [point for point in points if all(math.dist(point, other) > 7.5 for other in taken)]

@@ -47,7 +47,7 @@ class Words:
     bold: bool = False
     quiet: bool = False
     anchor: Literal["start", "middle", "end"] = "start"
-    low: bool = False
+    subscripts: bool = False
     """What follows an underscore is a subscript, as it is in boxes."""
 
 
@@ -96,7 +96,7 @@ class Drawing:
 
 
 def text_width(text: str, size: float = 11, *, bold: bool = False) -> float:
-    """About how wide text gets, rather too much than too little."""
+    """About how wide text gets; too wide rather than too narrow."""
     return size * (1.08 if bold else 1.0) * sum(map(_letter_width, text.replace("_", "")))
 
 

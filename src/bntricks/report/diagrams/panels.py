@@ -41,7 +41,7 @@ LEAST_WIDTH, NOTES_WIDTH, CHIP = 126, 178, 22
 class Column:
     """A pass with its losses in lines, and the room it takes."""
 
-    shown: Pass
+    forward: Pass
     losses: tuple[str, ...]
     width: float
 
@@ -88,14 +88,14 @@ def _panel(
         _band(_theta(method), THETA, TITLE, inner),
         _band(_phi(method), PHI, at.phi, inner),
     ]
-    start = EDGE + (inner - _passing(columns)) / 2
+    start = EDGE + (inner - _columns_width(columns)) / 2
     lefts = [start + sum(c.width + GAP for c in columns[:i]) for i in range(len(columns))]
     for left, column in zip(lefts, columns, strict=True):
         shapes += _pass(column, left, at)
     middle = (at.losses + at.frames - RISE) / 2
     placed = zip(lefts, columns, strict=True)
     for (left, column), (right, following) in pairwise(placed):
-        if 0 < column.shown.update == following.shown.update:
+        if 0 < column.forward.update == following.forward.update:
             # Halfway between the two losses, not between the frames.
             end = left + (column.width + _label_width(column.losses)) / 2
             start = right + (following.width - _label_width(following.losses)) / 2
@@ -110,7 +110,7 @@ def _panel(
 
 def _pass(column: Column, x: float, at: Heights) -> Iterator[Shape]:
     """One pass: its frame and batch, its losses on the way up, its arrow down."""
-    forward, width, middle = column.shown, column.width, x + column.width / 2
+    forward, width, middle = column.forward, column.width, x + column.width / 2
     yield Box(x, at.frames, width, INSIDE, fill=INK, shade=0.07, stroke=FRAME)
     if forward.source is None:
         lines = tuple(wrapped(forward.name, width - PAD, 9))
@@ -134,18 +134,18 @@ def _upwards(column: Column, middle: float, at: Heights) -> Iterator[Shape]:
     top = (at.losses + at.frames - RISE - height) / 2
     width = _label_width(column.losses)
     label = (middle - width / 2, top, width, height, column.losses)
-    if column.shown.theta == "leaves":
+    if column.forward.theta == "leaves":
         yield Box(*label)
         yield Line(middle, at.frames, 0, -10, INK, "stop", width=1.2)
         return
-    dashed = column.shown.theta == "guides"
+    dashed = column.forward.theta == "guides"
     yield Box(*label, stroke=THETA, dashed=dashed)
     yield Line(middle, at.frames, 0, top + height - at.frames, THETA, dashed=dashed)
     yield Line(middle, top, 0, TITLE + BAND - top, THETA, "arrow", dashed=dashed, width=2.2)
 
 
 def _column(forward: Pass) -> Column:
-    """Each loss is one line; what guides the gradient is told in words, broken into lines."""
+    """Each loss is one line; what guides the gradient is put in words, broken into lines."""
     if forward.theta == "moves":
         first, *more = (clipped(text, 30) for text in forward.losses)
         losses = (first, *(f"+ {text}" for text in more))
@@ -162,17 +162,17 @@ def _width(title: str, method: Method, columns: Sequence[Column]) -> float:
     )
     heading = text_width(clipped(title), 13, bold=True)
     # Long notes are broken into lines rather than making the panel much wider.
-    beneath = min(
+    notes_width = min(
         NOTES_WIDTH, max((text_width(text, 10) + CHIP for text in _texts(method)), default=0.0)
     )
-    return max(_passing(columns), bands, heading, beneath, LEAST_WIDTH) + 2 * EDGE
+    return max(_columns_width(columns), bands, heading, notes_width, LEAST_WIDTH) + 2 * EDGE
 
 
 def _label_width(losses: Sequence[str]) -> float:
     return max(map(text_width, losses), default=0.0) + 2 * PAD
 
 
-def _passing(columns: Sequence[Column]) -> float:
+def _columns_width(columns: Sequence[Column]) -> float:
     return sum(column.width + GAP for column in columns) - GAP
 
 

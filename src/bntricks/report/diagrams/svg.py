@@ -71,12 +71,16 @@ def _box(box: Box) -> Iterator[str]:
     for index, line in enumerate(box.text):
         # A third of the size below the middle is where a line of capitals looks centred.
         y = centre + (index - (len(box.text) - 1) / 2) * LEADING * box.size + box.size / 3
-        words = Words(middle, y, line, box.size, box.bold, anchor="middle", low=True)
+        words = Words(middle, y, line, box.size, box.bold, anchor="middle", subscripts=True)
         yield _text(words, box.ink)
 
 
 def _text(words: Words, ink: str = INK) -> str:
-    content = "".join(_lowered(words.text, words.size)) if words.low else _plain(words.text)
+    content = (
+        "".join(_with_subscripts(words.text, words.size))
+        if words.subscripts
+        else _plain(words.text)
+    )
     weight = ' font-weight="bold"' if words.bold else ""
     shade = ' fill-opacity="0.75"' if words.quiet else ""
     return (
@@ -85,8 +89,8 @@ def _text(words: Words, ink: str = INK) -> str:
     )
 
 
-def _lowered(text: str, size: float) -> Iterator[str]:
-    """By dy alone: not every viewer knows other ways to lower a baseline."""
+def _with_subscripts(text: str, size: float) -> Iterator[str]:
+    """What follows an underscore is lowered by dy alone: not every viewer knows other ways."""
     drop, sunk = _number(size / 4), False
     for part in re.split(r"(?<=\w)(_\w+)", text):
         if not part:

@@ -12,7 +12,6 @@ import os
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -51,15 +50,13 @@ class Folder:
     def read(self, name: str, limit: int) -> bytes:
         path = self.path / name
         with reading(path):
-            size = path.stat().st_size
-            if size > limit:
-                raise _too_large(path, size, limit)
+            _check_size(path, path.stat().st_size, limit)
             return path.read_bytes()
 
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
         missing = [name for name in names if not (self.path / name).is_file()]
         if missing:
-            raise UserError(f"{shown(self.path)} lacks {', '.join(missing)}: fetch it again, whole")
+            raise _lacking(self.path, missing)
         return {name: self.read(name, limit) for name in names}
 
     def digest(self, names: Sequence[str], report: Report) -> str:
@@ -79,9 +76,6 @@ class Tar:
     def __init__(self, path: Path, root: str) -> None:
         self.path, self.root = path, root
 
-    def digest(self, report: Report) -> str:
-        return _archive_digest(self.path, report)
-
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
         contents: dict[str, bytes] = {}
         with _readable(self.path), gzip.open(self.path) as file:
@@ -96,13 +90,12 @@ class Tar:
                     top, _, name = member.name.removeprefix("./").partition("/")
                     if top != self.root or name not in names or not member.isreg():
                         continue
-                    if member.size > limit:
-                        raise _too_large(f"{member.name} in {self.path}", member.size, limit)
+                    _check_size(f"{member.name} in {self.path}", member.size, limit)
                     content = tar.extractfile(member)
                     contents[name] = content.read() if content else b""
-        missing = [name for name in names if name not in contents]
+        missing = [f"{self.root}/{name}" for name in names if name not in contents]
         if missing:
-            raise _lacking(self.path, self.root, missing)
+            raise _lacking(self.path, missing)
         return contents
 
 
@@ -119,23 +112,28 @@ class Zip:
         with _readable(self.path):
             return zipfile.ZipFile(self.path)
 
-    def digest(self, report: Report) -> str:
-        return _archive_digest(self.path, report)
-
     def names(self, under: str) -> list[str]:
         root = f"{self.root}/"
         prefix = f"{root}{under}/"
         return sorted({n.removeprefix(root) for n in self._zip.namelist() if n.startswith(prefix)})
 
     def read(self, name: str, limit: int) -> bytes:
+        member = f"{self.root}/{name}"
         try:
-            info = self._zip.getinfo(f"{self.root}/{name}")
+            info = self._zip.getinfo(member)
         except KeyError:
-            raise _lacking(self.path, self.root, [name]) from None
-        if info.file_size > limit:
-            raise _too_large(f"{info.filename} in {self.path}", info.file_size, limit)
+            raise _lacking(self.path, [member]) from None
+        _check_size(f"{member} in {self.path}", info.file_size, limit)
         with self._lock, _readable(self.path):
             return self._zip.read(info)
+
+
+def archive_digest(path: Path, report: Report) -> str:
+    """A hash of the whole file: its md5, by which the official one is known, so that an archive
+    fetched by hand shares its cache entry with it."""
+    report(f"reading {shown(path.name)}", 0, None)
+    with _readable(path), path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
 class _Bounded:
@@ -161,15 +159,9 @@ def _readable(path: Path) -> Iterator[None]:
     """Whatever a damaged archive raises becomes one line that names it."""
     try:
         yield
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        RuntimeError,  # encrypted, or compressed by an unknown method
-        zlib.error,
-        tarfile.TarError,
-        zipfile.BadZipFile,
-    ) as error:
+    except UserError:
+        raise
+    except Exception as error:  # a damaged or hostile one raises nearly anything
         reason = str(error) or type(error).__name__
         raise UserError(
             f"cannot read the archive {shown(path)}: {shown(reason)}; fetch it again"
@@ -185,20 +177,12 @@ def _content_digest(path: Path) -> bytes:
     return b"missing"  # whoever needs the file will report it
 
 
-def _archive_digest(path: Path, report: Report) -> str:
-    # md5, so that an archive fetched by hand shares its cache entry with the official one, which
-    # is known by its md5.
-    report(f"reading {shown(path.name)}", 0, None)
-    with _readable(path), path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+def _lacking(path: Path, missing: Sequence[str]) -> UserError:
+    return UserError(f"{shown(path)} lacks {shown(', '.join(missing))}: fetch it again, whole")
 
 
-def _lacking(path: Path, root: str, missing: Sequence[str]) -> UserError:
-    members = ", ".join(f"{root}/{name}" for name in missing)
-    return UserError(f"{shown(path)} lacks {shown(members)}: fetch the archive again, whole")
-
-
-def _too_large(what: str | Path, size: int, limit: int) -> UserError:
-    return UserError(
-        f"{shown(what)} has {size:,} bytes, and the real one at most {limit:,}: replace it"
-    )
+def _check_size(what: str | Path, size: int, limit: int) -> None:
+    if size > limit:
+        raise UserError(
+            f"{shown(what)} has {size:,} bytes, and the real one at most {limit:,}: replace it"
+        )

@@ -1,166 +1,83 @@
-"""Decoded data sets in the cache: raw uint8 files that are mapped into memory, so that processes
-share their pages and nothing is copied. An entry is named after the content it was decoded from,
-is built once, appears whole or not at all, and is built again when its sizes are wrong.
+"""The cache folder, and what is built in it once, whoever else wants it at the same time.
+
+Whatever is unfinished has a name of its own beside the target until it is renamed. A builder that
+was killed leaves no lock, and the next builder removes its unfinished work.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import prod
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-
-from bntricks.errors import UserError
-from bntricks.files import sync
-from bntricks.streams.files.build import building, cache_folder, publish
-from bntricks.streams.files.dataset import (
-    Dataset,
-    Part,
-    finish_fingerprint,
-    resized,
-    start_fingerprint,
-)
+from bntricks.errors import HeldError, UserError
+from bntricks.files import PARTIAL, expanded, held, sync
 from bntricks.streams.files.progress import Report
 
-FORMAT = 1
-"""Raised when decoding or the files change, so that old entries are no longer used."""
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPart:
-    """Images still to be decoded: blocks of [n, C, H, W] in class order, counts[k] of class k."""
+def cache_folder() -> Path:
+    """BNT_CACHE, or the user's cache folder."""
+    chosen = os.environ.get("BNT_CACHE")
+    if chosen:
+        return expanded(chosen)
+    import pooch
 
-    counts: tuple[int, ...]
-    blocks: Iterable[NDArray[np.uint8]]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be decoded into an entry, and where it comes from, for messages."""
-
-    origin: str
-    shape: tuple[int, int, int]
-    class_names: tuple[str, ...]
-    train: PlannedPart
-    test: PlannedPart
-    fingerprint: str | None = None
-    """That of the native images, if these are resized ones."""
+    return Path(pooch.os_cache("bntricks"))
 
 
-def cached(
-    name: str, digest: str, plan: Callable[[], Plan], report: Report, *, size: int | None = None
-) -> Dataset:
-    """The data set whose files have this digest, at its native size or resized.
+def built_once(
+    target: Path, load: Callable[[Path], T | None], build: Callable[[Path], Path], report: Report
+) -> T:
+    """What `load` makes of the target; as long as that is None, the target is not there.
 
-    `plan` is called, and its blocks are decoded, only if there is no whole entry yet.
+    Then `build` is called, by one process at a time, with a path that is free; what it returns,
+    that path or a file in it, becomes the target. Any OSError of it is a failure to write.
     """
-    key = f"{name}-{digest[:32]}-v{FORMAT}"
-
-    def native() -> Dataset:
-        return _entry(key, plan, f"decoding {name}", report)
-
-    if size is None:
-        return native()
-    resizing = f"resizing {name} to {size}×{size}"
-    return _entry(f"{key}-{size}px", lambda: _resizing(native(), size, name), resizing, report)
-
-
-def _resizing(native: Dataset, size: int, name: str) -> Plan:
-    def planned(part: Part) -> PlannedPart:
-        return PlannedPart(part.counts, (block.numpy() for block in resized(part.x, size)))
-
-    return Plan(
-        origin=name,
-        shape=(native.train.x.shape[1], size, size),
-        class_names=native.class_names,
-        train=planned(native.train),
-        test=planned(native.test),
-        fingerprint=native.fingerprint,
-    )
-
-
-def _entry(key: str, plan: Callable[[], Plan], what: str, report: Report) -> Dataset:
-    folder = cache_folder() / "images" / key
-    dataset = _load(folder)
-    if dataset is None:
-        with building(folder, report) as partial:
-            dataset = _load(folder)  # another process may have built it meanwhile
-            if dataset is None:
-                _write(partial, plan(), what, report)
-                publish(partial, folder)
-                dataset = _load(folder)
-    if dataset is None:
+    loaded = load(target)
+    if loaded is not None:
+        return loaded
+    partial = target.with_name(target.name + PARTIAL)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(target))
+            except HeldError:
+                report(f"waiting for another process to finish {target.name}", 0, None)
+                stack.enter_context(held(target, wait=True))
+            _remove(partial)
+            for abandoned in target.parent.glob("*" + PARTIAL):  # whose builders were killed
+                with suppress(HeldError), held(abandoned.with_suffix("")):
+                    _remove(abandoned)
+            stack.callback(_remove, partial)
+            loaded = load(target)  # another process may have built it meanwhile
+            if loaded is None:
+                built = build(partial)
+                _remove(target)
+                built.rename(target)
+                sync(target.parent)
+                loaded = load(target)
+    except OSError as error:
         raise UserError(
-            f"the cache entry {folder} was damaged as soon as it was written: "
+            f"cannot write to the cache folder {target.parent}: {error.strerror or error}; "
+            "set BNT_CACHE to a folder with room that you may write to"
+        ) from error
+    if loaded is None:
+        raise UserError(
+            f"the cache entry {target} was damaged as soon as it was written: "
             "check the disk, or set BNT_CACHE to a folder on another one"
         )
-    return dataset
+    return loaded
 
 
-def _write(folder: Path, plan: Plan, what: str, report: Report) -> None:
-    _check_classes(plan)
-    digest = start_fingerprint(plan.shape, plan.class_names, plan.train.counts, plan.test.counts)
-    total = sum(plan.train.counts) + sum(plan.test.counts)
-    done = 0
-    report(what, done, total)
-    folder.mkdir()
-    for name, part in (("train", plan.train), ("test", plan.test)):
-        # Plain writes: on a full disk they raise, where a mapped page would kill the process.
-        with (folder / f"{name}.u8").open("wb") as file:
-            for block in part.blocks:
-                pixels = np.ascontiguousarray(block)
-                file.write(pixels.data)
-                digest.update(pixels.data)
-                done += len(pixels)
-                report(what, done, total)
-        sync(folder / f"{name}.u8")
-    meta = {
-        "shape": plan.shape,
-        "class_names": plan.class_names,
-        "train": plan.train.counts,
-        "test": plan.test.counts,
-        "fingerprint": plan.fingerprint or finish_fingerprint(digest),
-    }
-    (folder / "meta.json").write_text(json.dumps(meta))
-    sync(folder / "meta.json")
-    sync(folder)
-
-
-def _check_classes(plan: Plan) -> None:
-    for part, counts in (("training", plan.train.counts), ("test", plan.test.counts)):
-        empty = [name for name, count in zip(plan.class_names, counts, strict=True) if not count]
-        if empty:
-            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-            raise UserError(
-                f"class {empty[0]!r}{more} has no {part} images in {plan.origin}: "
-                "every class needs at least one"
-            )
-
-
-def _load(folder: Path) -> Dataset | None:
-    """The entry, or None if it is missing or not whole."""
-    try:
-        meta = json.loads((folder / "meta.json").read_text())
-        shape = tuple(meta["shape"])
-        names = tuple(meta["class_names"])
-        train = _map(folder / "train.u8", shape, meta["train"], names)
-        test = _map(folder / "test.u8", shape, meta["test"], names)
-        return Dataset(train, test, names, str(meta["fingerprint"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _map(path: Path, shape: tuple[int, ...], counts: list[int], names: tuple[Any, ...]) -> Part:
-    if len(shape) != 3 or len(counts) != len(names) or min(counts) < 1:
-        raise ValueError(path)
-    if path.stat().st_size != sum(counts) * prod(shape):
-        raise ValueError(path)
-    # Copy-on-write: torch gets the writable array it wants, the file stays as it is.
-    pixels = np.memmap(path, dtype=np.uint8, mode="c", shape=(sum(counts), *shape))
-    return Part(torch.from_numpy(pixels), tuple(counts))
+def _remove(path: Path) -> None:
+    """Remove a file or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

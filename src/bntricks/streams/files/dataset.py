@@ -1,20 +1,39 @@
-"""A data set in memory: the form that images of any source are brought into before tasks are made
-of them. Classes stand one after the other, each in its original order, so that consecutive classes
+"""Decoded data sets: the form that images of any source are brought into before tasks are made of
+them. Classes stand one after the other, each in its original order, so that consecutive classes
 are a slice.
+
+In the cache they are raw uint8 files that are mapped into memory, so that processes share their
+pages and nothing is copied. An entry is named after the content it was decoded from, is built once,
+appears whole or not at all, and is built again when its sizes are wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from bntricks.errors import UserError
+from bntricks.files import sync
+from bntricks.streams.files.cache import built_once, cache_folder
+from bntricks.streams.files.image import Pixels, in_blocks
+from bntricks.streams.files.progress import Report
+
+FORMAT = 1
+"""Raised when decoding or the files change, so that old entries are no longer used."""
 IMAGES_AT_ONCE = 1024
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +54,31 @@ class Dataset:
     fingerprint: str
 
 
-def start_fingerprint(
-    shape: Sequence[int],
-    class_names: Sequence[str],
-    train: Sequence[int],
-    test: Sequence[int],
-) -> hashlib._Hash:
-    """A hash that still has to be fed the training pixels, then the test pixels.
+@dataclass(frozen=True, slots=True)
+class PlannedPart:
+    """Images still to be decoded: blocks of [n, C, H, W] in class order, counts[k] of class k."""
 
-    It knows the labels by the counts: in class order, they say the same.
-    """
-    header = json.dumps([list(shape), list(class_names), list(train), list(test)])
-    return hashlib.sha256(header.encode())
+    counts: tuple[int, ...]
+    blocks: Iterable[Pixels]
+
+    @classmethod
+    def of(cls, by_class: Collection[Sequence[T]], decode: Callable[[T], Pixels]) -> PlannedPart:
+        """Every image by itself, in threads."""
+        images = list(chain.from_iterable(by_class))
+        return cls(tuple(map(len, by_class)), in_blocks(images, decode))
 
 
-def finish_fingerprint(digest: hashlib._Hash) -> str:
-    return digest.hexdigest()[:16]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be decoded into an entry, and where it comes from, for messages."""
+
+    origin: str
+    shape: tuple[int, int, int]
+    class_names: tuple[str, ...]
+    train: PlannedPart
+    test: PlannedPart
+    fingerprint: str | None = None
+    """That of the native images, if these are resized ones."""
 
 
 def in_memory(
@@ -58,23 +86,115 @@ def in_memory(
 ) -> Dataset:
     """A data set that needs no cache, because it is in memory already. With a size, its images are
     resized to squares; the fingerprint is that of the images as they are given."""
-    digest = start_fingerprint(train.x.shape[1:], class_names, train.counts, test.counts)
+    digest = _start_digest(train.x.shape[1:], class_names, train.counts, test.counts)
     for part in (train, test):
         digest.update(part.x.contiguous().numpy().data)
     if size is not None and tuple(train.x.shape[2:]) != (size, size):
         train, test = (
-            Part(torch.cat(list(resized(part.x, size))), part.counts) for part in (train, test)
+            Part(torch.cat(list(_resized(part.x, size))), part.counts) for part in (train, test)
         )
-    return Dataset(train, test, tuple(class_names), finish_fingerprint(digest))
+    return Dataset(train, test, tuple(class_names), digest.hexdigest()[:16])
 
 
-def resized(x: Tensor, size: int) -> Iterator[Tensor]:
+def cached(
+    name: str, digest: str, plan: Callable[[], Plan], report: Report, *, size: int | None = None
+) -> Dataset:
+    """The data set whose files have this digest, at its native size or resized.
+
+    `plan` is called, and its blocks are decoded, only if there is no whole entry yet.
+    """
+
+    def entry(ending: str, plan: Callable[[], Plan], what: str) -> Dataset:
+        folder = cache_folder() / "images" / f"{name}-{digest[:32]}-v{FORMAT}{ending}"
+        return built_once(
+            folder, _load, lambda partial: _write(partial, plan(), what, report), report
+        )
+
+    def resizing(size: int) -> Plan:
+        native = cached(name, digest, plan, report)
+        train, test = (
+            PlannedPart(part.counts, (block.numpy() for block in _resized(part.x, size)))
+            for part in (native.train, native.test)
+        )
+        shape = (native.train.x.shape[1], size, size)
+        return Plan(name, shape, native.class_names, train, test, native.fingerprint)
+
+    if size is None:
+        return entry("", plan, f"decoding {name}")
+    return entry(f"-{size}px", lambda: resizing(size), f"resizing {name} to {size}×{size}")
+
+
+def scaled_pad(pad: int, native: int, size: int | None) -> int:
+    """The padding that shifts a resized image by as much of its width as pad does natively."""
+    return pad if size is None else max(1, round(pad * size / native))
+
+
+def _start_digest(
+    shape: Sequence[int], class_names: Sequence[str], train: Sequence[int], test: Sequence[int]
+) -> hashlib._Hash:
+    """A hash that still has to be fed the training pixels, then the test pixels. It knows the
+    labels by the counts: in class order, they say the same."""
+    header = json.dumps([list(shape), list(class_names), list(train), list(test)])
+    return hashlib.sha256(header.encode())
+
+
+def _resized(x: Tensor, size: int) -> Iterator[Tensor]:
     """Blocks of the images of x as size × size squares, each new pixel the mean of its area."""
     for block in torch.split(x, IMAGES_AT_ONCE):
         area = interpolate(block.to(torch.float32), size=(size, size), mode="area")
         yield area.round_().to(torch.uint8)
 
 
-def scaled_pad(pad: int, native: int, size: int | None) -> int:
-    """The padding that shifts a resized image by as much of its width as pad does natively."""
-    return pad if size is None else max(1, round(pad * size / native))
+def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
+    parts = {"train": plan.train, "test": plan.test}
+    for kind, part in parts.items():
+        empty = [k for k, n in zip(plan.class_names, part.counts, strict=True) if not n]
+        if empty:
+            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+            images = "training images" if kind == "train" else "test images"
+            raise UserError(
+                f"class {empty[0]!r}{more} has no {images} in {plan.origin}: "
+                "every class needs at least one"
+            )
+    counts = {kind: part.counts for kind, part in parts.items()}
+    digest = _start_digest(plan.shape, plan.class_names, **counts)
+    done, total = 0, sum(map(sum, counts.values()))
+    report(what, done, total)
+    folder.mkdir()
+    for kind, part in parts.items():
+        # Plain writes: on a full disk they raise, where a mapped page would kill the process.
+        with (folder / f"{kind}.u8").open("wb") as file:
+            for block in part.blocks:
+                pixels = np.ascontiguousarray(block)
+                file.write(pixels.data)
+                digest.update(pixels.data)
+                done += len(pixels)
+                report(what, done, total)
+        sync(folder / f"{kind}.u8")
+    fingerprint = plan.fingerprint or digest.hexdigest()[:16]
+    meta = {"shape": plan.shape, "class_names": plan.class_names, **counts}
+    (folder / "meta.json").write_text(json.dumps(meta | {"fingerprint": fingerprint}))
+    sync(folder / "meta.json")
+    sync(folder)
+    return folder
+
+
+def _load(folder: Path) -> Dataset | None:
+    """The entry, or None if it is missing or not whole."""
+
+    def part(kind: str) -> Part:
+        counts = tuple(meta[kind])
+        path, shape = folder / f"{kind}.u8", (sum(counts), *meta["shape"])
+        if len(shape) != 4 or len(counts) != len(names) or min(counts) < 1:
+            raise ValueError(path)
+        if path.stat().st_size != prod(shape):
+            raise ValueError(path)
+        # Copy-on-write: torch gets the writable array it wants, the file stays as it is.
+        return Part(torch.from_numpy(np.memmap(path, np.uint8, mode="c", shape=shape)), counts)
+
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        names = tuple(meta["class_names"])
+        return Dataset(part("train"), part("test"), names, str(meta["fingerprint"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

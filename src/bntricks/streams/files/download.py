@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bntricks.errors import UserError
 from bntricks.files import sync
-from bntricks.streams.files.build import building, cache_folder, publish
+from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.progress import Report
 
 LARGEST = 1 << 30
@@ -27,22 +27,19 @@ def fetch(name: str, url: str, md5: str, report: Report) -> Path:
 
     The mirror in BNT_MIRROR takes the place of the official host.
     """
-    mirror = os.environ.get("BNT_MIRROR")
-    url = f"{mirror.rstrip('/')}/{name}" if mirror else url
-    target = cache_folder() / "downloads" / name
-    if not _is_whole(target, md5):
-        with building(target, report) as folder:
-            if not _is_whole(target, md5):  # another process may have fetched it meanwhile
-                archive = _download(name, url, md5, folder, report)
-                sync(archive)
-                publish(archive, target)
-    return target
-
-
-def _is_whole(path: Path, md5: str) -> bool:
     import pooch
 
-    return path.is_file() and bool(pooch.file_hash(str(path), alg="md5") == md5)
+    def whole(path: Path) -> Path | None:
+        return path if path.is_file() and pooch.file_hash(str(path), alg="md5") == md5 else None
+
+    mirror = os.environ.get("BNT_MIRROR")
+    url = f"{mirror.rstrip('/')}/{name}" if mirror else url
+    return built_once(
+        cache_folder() / "downloads" / name,
+        whole,
+        lambda folder: _download(name, url, md5, folder, report),
+        report,
+    )
 
 
 def _download(name: str, url: str, md5: str, folder: Path, report: Report) -> Path:
@@ -62,7 +59,9 @@ def _download(name: str, url: str, md5: str, folder: Path, report: Report) -> Pa
     level = logger.level
     logger.setLevel(logging.WARNING)
     try:
-        return Path(archives.fetch(name, downloader=downloader))
+        archive = Path(archives.fetch(name, downloader=downloader))
+        sync(archive)
+        return archive
     except RequestException as error:
         raise UserError(
             f"cannot download {url}: {_reason(error)}; check the network, set BNT_MIRROR to a base "

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -28,27 +29,21 @@ class Unreadable(Exception):
 
 def exact_rgb(raw: bytes, size: int) -> Pixels:
     """A JPEG that must be size × size already, as [3, size, size]; grey becomes RGB."""
-
-    def convert(image: Image.Image) -> Image.Image:
+    with _opened(raw, ("JPEG",)) as image:
         if image.size != (size, size):
             raise Unreadable(f"it is {image.width}×{image.height} pixels, not {size}×{size}")
-        return image.convert("RGB")
-
-    return _decode(raw, ("JPEG",), convert)
+        return _planes(image.convert("RGB"))
 
 
 def square_rgb(raw: bytes, size: int) -> Pixels:
     """Any image, upright, its centre square resized to size × size, as [3, size, size]."""
-
-    def convert(image: Image.Image) -> Image.Image:
+    with _opened(raw, FORMATS) as image:
         upright = ImageOps.exif_transpose(image)
         side = min(upright.size)
         left, top = (upright.width - side) // 2, (upright.height - side) // 2
         square = _rgb(upright.crop((left, top, left + side, top + side)))
         resampling = Image.Resampling.BOX if side > size else Image.Resampling.BILINEAR
-        return square if side == size else square.resize((size, size), resampling)
-
-    return _decode(raw, FORMATS, convert)
+        return _planes(square if side == size else square.resize((size, size), resampling))
 
 
 def in_blocks(items: Sequence[T], decode: Callable[[T], Pixels]) -> Iterator[Pixels]:
@@ -67,35 +62,33 @@ def in_blocks(items: Sequence[T], decode: Callable[[T], Pixels]) -> Iterator[Pix
             at_once = max(1, min(256, BLOCK_BYTES // block[0].nbytes))
 
 
-def _decode(
-    raw: bytes, formats: Sequence[str], convert: Callable[[Image.Image], Image.Image]
-) -> Pixels:
+@contextmanager
+def _opened(raw: bytes, formats: Sequence[str]) -> Iterator[Image.Image]:
     try:
         with Image.open(io.BytesIO(raw), formats=list(formats)) as image:
-            pixels = np.asarray(convert(image))  # [H, W, 3]
+            yield image
     except Unreadable:
         raise
     except UnidentifiedImageError:
         raise Unreadable(f"it is none of {', '.join(formats)}") from None
     except Exception as error:  # a hostile or broken file makes Pillow raise nearly anything
         raise Unreadable(str(error).rstrip(".") or type(error).__name__) from error
-    return np.ascontiguousarray(pixels.transpose(2, 0, 1))
+
+
+def _planes(image: Image.Image) -> Pixels:
+    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
 def _rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise Unreadable("its pixels are floats of unknown range; save it with 8 bits")
     if image.mode.startswith("I"):
-        return _from_16_bit(image)
+        values = np.asarray(image).astype(np.int64)
+        if values.min() < 0 or values.max() > 65535:
+            raise Unreadable("its pixels have more than 16 bits; save it with 8 or 16 bits")
+        return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         black = Image.new("RGBA", image.size, (0, 0, 0, 255))
         black.alpha_composite(image.convert("RGBA"))
         return black.convert("RGB")
     return image.convert("RGB")
-
-
-def _from_16_bit(image: Image.Image) -> Image.Image:
-    values = np.asarray(image).astype(np.int64)
-    if values.min() < 0 or values.max() > 65535:
-        raise Unreadable("its pixels have more than 16 bits; save it with 8 or 16 bits")
-    return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")

@@ -87,11 +87,10 @@ def read_files(
         try:
             return _read_square(file, size)
         except Unreadable as error:
-            failures[file] = f"cannot read the image {shown(file)}: {shown(str(error))}"
+            failures[file] = str(error)
             if not skip:
                 raise UserError(
-                    f"{failures[file]}; move it away, or leave such files out",
-                    remedy="skip_unreadable",
+                    f"{error}; move it away, or leave such files out", remedy="skip_unreadable"
                 ) from error
             return np.zeros((3, size, size), np.uint8)
 
@@ -135,10 +134,7 @@ def decode(source: Folder, size: int, name: str) -> Pixels:
     try:
         return _read_square(source.path / name, size)
     except Unreadable as error:
-        raise UserError(
-            f"cannot read the image {shown(source.path / name)}: {shown(str(error))}; "
-            "repair it or move it away"
-        ) from error
+        raise UserError(f"{error}; repair it or move it away") from error
 
 
 def _images_in(source: Folder, under: str) -> list[str]:
@@ -146,6 +142,7 @@ def _images_in(source: Folder, under: str) -> list[str]:
 
 
 def _read_square(file: Path, size: int) -> Pixels:
+    """The image as a square, or an Unreadable that names its file."""
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
@@ -154,9 +151,9 @@ def _read_square(file: Path, size: int) -> Pixels:
             raise Unreadable(
                 f"it has {status.st_size:,} bytes, and at most {FILE_LIMIT:,} are read"
             )
-        content = file.read_bytes()
-    except FileNotFoundError as error:
-        raise Unreadable("there is no such file") from error
-    except OSError as error:
-        raise Unreadable(error.strerror or str(error)) from error
-    return square_rgb(content, size)
+        return square_rgb(file.read_bytes(), size)
+    except (OSError, Unreadable) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file"
+        raise Unreadable(f"cannot read the image {shown(file)}: {shown(reason)}") from error

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor
 from bntricks.errors import UserError
 from bntricks.streams.files.dataset import Part, in_memory
 from bntricks.streams.stream import Stream
-from bntricks.streams.tasks import Order, choose_order, make_stream
+from bntricks.streams.tasks import choose_order, make_stream
 
 
 def from_arrays(
@@ -67,39 +68,25 @@ def from_arrays(
             f"class_names has {len(names)} names for {len(keys)} classes: give one for each, "
             "in the sorted order of the labels"
         )
-    order = _order(keys, names, classes_per_task, tasks)
-    dataset = in_memory(_part(train_x, train_y, labels), _part(test_x, test_y, labels), names)
+    listable = names
+    if tasks is not None and not any(isinstance(task, str) for task in tasks):
+        tasks = [[str(e.item() if isinstance(e, Tensor) else e) for e in task] for task in tasks]
+        if all(entry in keys for entry in chain.from_iterable(tasks)):
+            listable = keys  # labels win where both fit
+    order = choose_order(listable, classes_per_task, tasks)
+    dataset = in_memory(_part(train_x, train_y), _part(test_x, test_y), names)
     return make_stream(name, dataset, order, own_order=True, pad=pad, flip=flip, memory=memory)
-
-
-def _order(
-    keys: Sequence[str],
-    names: Sequence[str],
-    classes_per_task: int | None,
-    tasks: Sequence[Sequence[Any]] | None,
-) -> Order:
-    """`tasks` may list labels or names; labels win where both fit."""
-    if tasks is None or isinstance(tasks, str) or any(isinstance(task, str) for task in tasks):
-        return choose_order(names, classes_per_task, tasks)
-    listed = [[str(_plain(entry)) for entry in task] for task in tasks]
-    are_labels = all(entry in keys for task in listed for entry in task)
-    return choose_order(keys if are_labels else names, classes_per_task, listed)
-
-
-def _plain(entry: Any) -> Any:
-    return entry.item() if isinstance(entry, (np.generic, Tensor)) else entry
 
 
 def pixels(what: str, array: ArrayLike | Tensor) -> NDArray[np.uint8]:
     """The images as [N, C, H, W]."""
     x = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
-    if x.dtype.kind == "f":
-        raise UserError(
-            f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255; if yours are from 0 to 1, "
-            f"pass ({what} * 255).round() as uint8"
-        )
     if x.dtype != np.uint8:
-        raise UserError(f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255")
+        hint = f"; if yours are from 0 to 1, pass ({what} * 255).round() as uint8"
+        raise UserError(
+            f"{what} is {x.dtype}: pixels must be uint8 from 0 to 255"
+            + (hint if x.dtype.kind == "f" else "")
+        )
     if 0 in x.shape:
         raise UserError(f"{what} of shape {list(x.shape)} holds no images")
     if x.ndim == 3:
@@ -126,7 +113,7 @@ def _labels(what: str, array: ArrayLike | Tensor) -> NDArray[Any]:
     return y.astype(np.int64) if y.dtype.kind == "u" else y
 
 
-def _part(x: NDArray[np.uint8], y: NDArray[Any], labels: NDArray[Any]) -> Part:
-    order = np.argsort(y, kind="stable")
-    counts = [int(np.count_nonzero(y == label)) for label in labels]
-    return Part(torch.from_numpy(np.ascontiguousarray(x[order])), tuple(counts))
+def _part(x: NDArray[np.uint8], y: NDArray[Any]) -> Part:
+    counts = np.unique(y, return_counts=True)[1]
+    in_class_order = np.ascontiguousarray(x[np.argsort(y, kind="stable")])
+    return Part(torch.from_numpy(in_class_order), tuple(counts.tolist()))

@@ -5,7 +5,7 @@ Classes arrive by ascending label, as in the paper. No pickle is ever loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.streams.files.archive import Folder, Tar
-from bntricks.streams.files.cache import Plan, PlannedPart
+from bntricks.streams.files.dataset import Plan, PlannedPart
 from bntricks.streams.published import Published, published_stream
+from bntricks.streams.tasks import Moments
 
 SHAPE = (3, 32, 32)
 PIXELS = 3 * 32 * 32
@@ -60,16 +61,14 @@ def _plan(files: Files, source: Folder | Tar) -> Plan:
         records = [_records(files, name, contents[name], origin) for name in members]
         labels = np.concatenate([files.labels(rows) for rows in records])
         counts = np.bincount(labels, minlength=files.classes)
-        return PlannedPart(tuple(counts.tolist()), _by_class(files, records))
+        by_class = (
+            rows[files.labels(rows) == label, files.label_bytes :].reshape(-1, *SHAPE)
+            for label in range(files.classes)
+            for rows in records
+        )
+        return PlannedPart(tuple(counts.tolist()), by_class)
 
     return Plan(origin, SHAPE, names, part(files.train), part(files.test))
-
-
-def _by_class(files: Files, records: Sequence[Records]) -> Iterator[NDArray[np.uint8]]:
-    for label in range(files.classes):
-        for rows in records:
-            of_class = rows[files.labels(rows) == label]
-            yield of_class[:, files.label_bytes :].reshape(-1, *SHAPE)
 
 
 def _records(files: Files, name: str, content: bytes, origin: str) -> Records:
@@ -90,54 +89,46 @@ def _records(files: Files, name: str, content: bytes, origin: str) -> Records:
     return records
 
 
-_FILES_10 = Files(
-    train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-    test=("test_batch.bin",),
-    names="batches.meta.txt",
-    classes=10,
-    label_bytes=1,
-)
-_FILES_100 = Files(
-    train=("train.bin",),
-    test=("test.bin",),
-    names="fine_label_names.txt",
-    classes=100,
-    label_bytes=2,
-)
-CIFAR_10 = Published(
-    name="cifar-10",
+def _published(files: Files, folder: str, md5: str, marker: str, moments: Moments) -> Published:
+    archive = f"cifar-{files.classes}-binary.tar.gz"
+    return Published(
+        name=f"cifar-{files.classes}",
+        folder=folder,
+        archive=archive,
+        url=f"{HOST}/{archive}",
+        md5=md5,
+        marker=marker,
+        open_archive=Tar,
+        members=lambda _: files.members,
+        plan=partial(_plan, files),
+        classes=files.classes,
+        image_size=32,
+        pad=4,
+        official=(50_000, 10_000),
+        moments=moments,
+    )
+
+
+CIFAR_10 = _published(
+    Files(
+        train=tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+        test=("test_batch.bin",),
+        names="batches.meta.txt",
+        classes=10,
+        label_bytes=1,
+    ),
     folder="cifar-10-batches-bin",
-    archive="cifar-10-binary.tar.gz",
-    url=f"{HOST}/cifar-10-binary.tar.gz",
     md5="c32a1d4ab5d03f1284b67883e8d87530",
     marker="data_batch_1.bin",
-    open_archive=Tar,
-    members=lambda _: _FILES_10.members,
-    plan=partial(_plan, _FILES_10),
-    classes=_FILES_10.classes,
-    image_size=32,
-    pad=4,
-    official=(50_000, 10_000),
     moments=((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)),
 )
-CIFAR_100 = Published(
-    name="cifar-100",
+CIFAR_100 = _published(
+    Files(("train.bin",), ("test.bin",), "fine_label_names.txt", classes=100, label_bytes=2),
     folder="cifar-100-binary",
-    archive="cifar-100-binary.tar.gz",
-    url=f"{HOST}/cifar-100-binary.tar.gz",
     md5="03b5dce01913d631647c71ecec9e9cb8",
     marker="fine_label_names.txt",
-    open_archive=Tar,
-    members=lambda _: _FILES_100.members,
-    plan=partial(_plan, _FILES_100),
-    classes=_FILES_100.classes,
-    image_size=32,
-    pad=4,
-    official=(50_000, 10_000),
     moments=((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)),
 )
-
-
 published_stream(
     "seq-cifar10",
     CIFAR_10,

@@ -28,12 +28,9 @@ def seq_digits(info: StreamInfo, options: Options) -> Stream:
 
     pixels, labels = load_digits(return_X_y=True)
     x = torch.from_numpy(np.rint(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8))
-    train, test = [], []
-    for digit in range(10):
-        of_digit = x[torch.from_numpy(labels == digit)]
-        is_test = torch.arange(len(of_digit)) % 5 == 4
-        train.append(of_digit[~is_test])
-        test.append(of_digit[is_test])
+    by_digit = [x[torch.from_numpy(labels == digit)] for digit in range(10)]
+    train = [images[torch.arange(len(images)) % 5 != 4] for images in by_digit]
+    test = [images[4::5] for images in by_digit]
     dataset = in_memory(
         Part(torch.cat(train), tuple(map(len, train))),
         Part(torch.cat(test), tuple(map(len, test))),

@@ -12,8 +12,7 @@ from pathlib import Path
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.cache import Plan, PlannedPart, cached
-from bntricks.streams.files.image import in_blocks
+from bntricks.streams.files.dataset import Plan, PlannedPart, cached
 from bntricks.streams.files.image_files import decode, images_by_class
 from bntricks.streams.published import check_folder
 from bntricks.streams.registry import Options, StreamInfo, stream
@@ -77,10 +76,7 @@ def _plan(source: Folder, files: dict[str, list[str]], size: int, share: float) 
         for names in files.values():
             held_out = held_out_positions(len(names), share)
             by_class.append([name for k, name in enumerate(names) if (k in held_out) == testing])
-        return PlannedPart(
-            tuple(map(len, by_class)),
-            in_blocks(list(chain.from_iterable(by_class)), partial(decode, source, size)),
-        )
+        return PlannedPart.of(by_class, partial(decode, source, size))
 
     return Plan(
         shown(source.path), (3, size, size), tuple(files), part(testing=False), part(testing=True)

@@ -5,14 +5,13 @@ Classes arrive in the sorted order of their wnids; the test set is the official 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable
 
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.streams.files.archive import Folder, Zip
-from bntricks.streams.files.cache import Plan, PlannedPart
-from bntricks.streams.files.image import Pixels, Unreadable, exact_rgb, in_blocks
+from bntricks.streams.files.dataset import Plan, PlannedPart
+from bntricks.streams.files.image import Pixels, Unreadable, exact_rgb
 from bntricks.streams.published import Published, published_stream
 
 CLASSES = 200
@@ -38,20 +37,27 @@ def _plan(source: Folder | Zip) -> Plan:
             f"{WNIDS} in {origin} names {len(wnids)} classes, not {CLASSES}: fetch the data again"
         )
     train: dict[str, list[str]] = {wnid: [] for wnid in wnids}
-    for name in source.names("train"):
-        match = TRAIN_IMAGE.fullmatch(name)
+    for match in map(TRAIN_IMAGE.fullmatch, source.names("train")):
         if match and match[1] in train:
-            train[match[1]].append(name)
-    return Plan(
-        origin,
-        (3, SIZE, SIZE),
-        _class_names(source, wnids),
-        _part(source, list(train.values())),
-        _part(source, list(_validation(source, wnids).values())),
-    )
+            train[match[1]].append(match[0])
+    words = dict(line.split("\t", 1) for line in _text(source, WORDS).splitlines() if "\t" in line)
+    names = tuple(words.get(wnid, wnid).split(",")[0].strip() or wnid for wnid in wnids)
+
+    def decode(name: str) -> Pixels:
+        try:
+            return exact_rgb(source.read(name, JPEG_LIMIT), SIZE)
+        except Unreadable as error:
+            raise UserError(
+                f"cannot read the image {shown(name)} in {origin}: {shown(str(error))}; "
+                "fetch the data again"
+            ) from error
+
+    training = PlannedPart.of(train.values(), decode)
+    test = PlannedPart.of(_validation(source, wnids).values(), decode)
+    return Plan(origin, (3, SIZE, SIZE), names, training, test)
 
 
-def _validation(source: Folder | Zip, wnids: Sequence[str]) -> dict[str, list[str]]:
+def _validation(source: Folder | Zip, wnids: Iterable[str]) -> dict[str, list[str]]:
     """The validation images that are present, by class, in the order of the annotations."""
     present = {m[1]: m[0] for m in map(VAL_IMAGE.fullmatch, source.names("val/images")) if m}
     images: dict[str, list[str]] = {wnid: [] for wnid in wnids}
@@ -71,25 +77,6 @@ def _validation(source: Folder | Zip, wnids: Sequence[str]) -> dict[str, list[st
             "fetch the data again"
         )
     return images
-
-
-def _class_names(source: Folder | Zip, wnids: Sequence[str]) -> tuple[str, ...]:
-    words = dict(line.split("\t", 1) for line in _text(source, WORDS).splitlines() if "\t" in line)
-    return tuple(words.get(wnid, wnid).split(",")[0].strip() or wnid for wnid in wnids)
-
-
-def _part(source: Folder | Zip, by_class: Sequence[list[str]]) -> PlannedPart:
-    def decode(name: str) -> Pixels:
-        try:
-            return exact_rgb(source.read(name, JPEG_LIMIT), SIZE)
-        except Unreadable as error:
-            raise UserError(
-                f"cannot read the image {shown(name)} in {shown(source.path)}: "
-                f"{shown(str(error))}; fetch the data again"
-            ) from error
-
-    names = list(chain.from_iterable(by_class))
-    return PlannedPart(tuple(len(group) for group in by_class), in_blocks(names, decode))
 
 
 def _text(source: Folder | Zip, name: str) -> str:
