@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from bntricks.batch import batch_count
 from bntricks.errors import UserError
@@ -34,11 +35,8 @@ Probe = Callable[[Learner, Stream, int], None]
 
 Measured = list[list[float | None]]
 
-
-class Save(Protocol):
-    """Saves a checkpoint at a position, now or if one is due."""
-
-    def __call__(self, position: Position, *, now: bool) -> None: ...
+Save = Callable[[Position, bool], None]
+"""Saves a checkpoint at a position: now, or else if one is due."""
 
 
 @dataclass
@@ -88,7 +86,7 @@ def train(
         if track == "every-step":
             progress.details = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
-        with postponed() if ranks.size == 1 else nullcontext(never) as asked_to_stop:
+        with postponed() if ranks.size == 1 else nullcontext(lambda: False) as asked_to_stop:
             learn_epochs(
                 learner,
                 *with_memory(learner, lesson.train, stream),
@@ -100,7 +98,7 @@ def train(
                 every_step=track == "every-step",
                 stop=partial(after_step, position, start, asked_to_stop, save),
             )
-        save(position, now=True)
+        save(position, True)
         learner.end(lesson.train.x, lesson.train.y)
         outcome.train_seconds.append(time.perf_counter() - start)
 
@@ -115,7 +113,7 @@ def train(
         if isinstance(ranks, Team):
             ranks.agree(pack(learner.state_dict()), f"what they learned in task {index + 1}")
         position = Position(position.lesson + 1)
-        save(position, now=True)
+        save(position, True)
     return outcome
 
 
@@ -125,7 +123,7 @@ def after_step(
     """Save a checkpoint if one is due, or if the run is asked to stop; whether it is."""
     position.seconds = time.perf_counter() - start
     stop = asked_to_stop()
-    save(position, now=stop)
+    save(position, stop)
     return stop
 
 
@@ -173,7 +171,7 @@ def resume(
     # What such a task runs over cannot be made again once the memory has moved on.
     whole_tasks = method.mixes and method.memory is not None and method.memory.fills == "step"
 
-    def save(position: Position, *, now: bool) -> None:
+    def save(position: Position, now: bool) -> None:
         if checkpoints is None or not (now or checkpoints.due()):
             return
         if whole_tasks and position.order is not None:
@@ -206,7 +204,7 @@ def resume(
     return position, save
 
 
-def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[torch.Tensor, ...]:
+def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[Tensor, Tensor]:
     """What an epoch runs over; the published code corrupted what it mixed in."""
     change = partial(corrupted, stream=stream) if learner.state.as_published else None
     return learner.mix_in_memory(images.x, images.y, change)
@@ -238,7 +236,3 @@ def together(stream: Stream) -> Task:
         ),
         test=stream[-1].test,
     )
-
-
-def never() -> bool:
-    return False
