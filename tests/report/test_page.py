@@ -9,7 +9,8 @@ import pytest
 
 from bntricks.cli import app
 from bntricks.report.build import build
-from bntricks.report.page import caveat, command, report_html
+from bntricks.report.commands import caveat, command
+from bntricks.report.page import report_html
 from helpers.records import HOSTILE, a_run, runs
 
 

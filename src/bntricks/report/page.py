@@ -5,23 +5,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from itertools import chain
-from typing import Any
 
 import vl_convert
 
 from bntricks.report.build import Report, counted
 from bntricks.report.charts import VEGA_LITE, Figure
+from bntricks.report.commands import caveat, command
 from bntricks.report.groups import Group, stream_title
 from bntricks.report.markup import data_script, details, table_html
 from bntricks.report.tables import Table, plain_cell
-from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 EXPORT = "window.vegaEmbed = vegaEmbed;"
@@ -156,34 +153,3 @@ def _run(record: Record) -> str:
     where = "" if record.path is None else f", {record.path}"
     text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}. {caveat(record)}".rstrip()
     return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'
-
-
-def command(record: Record) -> str:
-    """The line for the shell that makes a run again: every knob that is not at its default."""
-    default = Config().model_dump(mode="json")
-    knobs = record.config.model_dump(mode="json")
-    hyper = knobs.pop("hyper")
-    always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
-    changed = {key: value for key, value in knobs.items() if value != default[key]}
-    flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]
-    return shlex.join(["bnt", "run", *chain(*flags)])
-
-
-def caveat(record: Record) -> str:
-    """What the command cannot say: a record does not keep where its images lay."""
-    data = record.data
-    if not data.cut_down and data.official_images is not None:
-        return ""
-    images = f"{data.images['train']} training images with fingerprint {data.fingerprint}"
-    return f"Give --data if the images lie in a folder of yours; these were {images}."
-
-
-def _flag(key: str, value: Any) -> list[str]:
-    name = f"--{key.replace('_', '-')}"
-    if value is True:
-        return [name]
-    if isinstance(value, list):
-        return [word for item in value for word in _flag(key, item)]
-    text = str(value)
-    # Apart from its flag, a value with a dash would be read as another flag.
-    return [f"{name}={text}"] if text.startswith("-") else [name, text]

@@ -1,0 +1,41 @@
+"""The command that makes a run again, from its record: every knob that is not at its default."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import chain
+from typing import Any
+
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
+
+
+def command(record: Record) -> str:
+    """A line for the shell."""
+    default = Config().model_dump(mode="json")
+    knobs = record.config.model_dump(mode="json")
+    hyper = knobs.pop("hyper")
+    always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
+    changed = {key: value for key, value in knobs.items() if value != default[key]}
+    flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]
+    return shlex.join(["bnt", "run", *chain(*flags)])
+
+
+def caveat(record: Record) -> str:
+    """What the command cannot say: a record does not keep where its images lay."""
+    data = record.data
+    if not data.cut_down and data.official_images is not None:
+        return ""
+    images = f"{data.images['train']} training images with fingerprint {data.fingerprint}"
+    return f"Give --data if the images lie in a folder of yours; these were {images}."
+
+
+def _flag(key: str, value: Any) -> list[str]:
+    name = f"--{key.replace('_', '-')}"
+    if value is True:
+        return [name]
+    if isinstance(value, list):
+        return [word for item in value for word in _flag(key, item)]
+    text = str(value)
+    # Apart from its flag, a value with a dash would be read as another flag.
+    return [f"{name}={text}"] if text.startswith("-") else [name, text]
