@@ -163,3 +163,11 @@ def test_the_batches_of_icarl_bnt_are_of_the_task_alone(stream):
     learner = train(config, stream[:1]).learner
     assert len(learner.memory) == 10
     assert with_memory(learner, stream[1].train, stream)[0] is stream[1].train.x
+
+
+def test_a_streams_own_defaults_hold_for_every_way_in(stream):
+    knobs = {**SMALL, "stream": "seq-cifar10"}
+    learner = build(Config(method="lwf", epochs=1, **knobs), stream)
+    assert str(learner.method.updates[0]) == "CE_seen(B_t) + 3·LwF(B_t)"
+    asked = build(Config(method="lwf", hyper={"alpha": 2.0}, epochs=1, **knobs), stream)
+    assert str(asked.method.updates[0]) == "CE_seen(B_t) + 2·LwF(B_t)"

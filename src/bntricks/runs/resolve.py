@@ -29,12 +29,9 @@ def resolve(
 ) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
-    entry = find(config.method)
-    config = config.model_copy(update={"hyper": {**entry.hyper(config.stream), **config.hyper}})
+    config = with_hyper(config)
     method = make(config.method, **config.hyper)
-    for registry, name in ((NETWORKS, config.net), (NORMS, config.norm)):
-        registry.find(name)
-    OPTIMISERS.find(config.optimiser)
+    NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
     check_device(config.device)
     if config.precision == "bf16":
         check_bf16(config.device)
@@ -71,6 +68,12 @@ def resolve(
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
     return stream, config.model_copy(update=change)
+
+
+def with_hyper(config: Config) -> Config:
+    """With every hyper-parameter of the method filled in, by the stream's defaults."""
+    defaults = find(config.method).hyper(config.stream)
+    return config.model_copy(update={"hyper": {**defaults, **config.hyper}})
 
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:

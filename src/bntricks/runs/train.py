@@ -19,6 +19,7 @@ from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
+from bntricks.runs.resolve import with_hyper
 from bntricks.runs.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
@@ -132,7 +133,7 @@ def build(config: Config, stream: Stream) -> Learner:
     augment = config.augment == "standard"
     return build_learner(
         config.method,
-        config.hyper,
+        with_hyper(config).hyper,
         net=config.net,
         shape=stream.shape,
         outputs=len(stream.class_names),
