@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import wraps
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -139,11 +140,7 @@ def network_clock() -> Iterator[Clock]:
         return work
 
     methods = ((ResNet, "forward"), (torch.Tensor, "backward"), (GradientDescent, "step"))
-    originals = [(owner, name, getattr(owner, name)) for owner, name in methods]
-    try:
-        for owner, name, function in originals:
-            setattr(owner, name, timed(function))
+    with ExitStack() as patches:
+        for owner, name in methods:
+            patches.enter_context(patch.object(owner, name, timed(getattr(owner, name))))
         yield clock
-    finally:
-        for owner, name, function in originals:
-            setattr(owner, name, function)

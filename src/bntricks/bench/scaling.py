@@ -7,10 +7,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 from PIL import Image
@@ -42,7 +42,8 @@ class ScalingSettings:
 
 def measure_scaling(settings: ScalingSettings, *, report: Report = silent) -> Iterator[Row]:
     """The rows of all that is measured here, as they are measured."""
-    with TemporaryDirectory() as folder, cache_in(Path(folder)):
+    # Decoded images go away with the folder.
+    with TemporaryDirectory() as folder, patch.dict(os.environ, BNT_CACHE=f"{folder}/cache"):
         yield from time_of_workers(settings, Path(folder), report)
         yield from memory_of_a_worker(settings, Path(folder), report)
 
@@ -134,17 +135,3 @@ def write_random_images(folder: Path, count: int, side: int) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         pixels = random.integers(0, 256, (side, side, 3), dtype=np.uint8)
         Image.fromarray(pixels).save(file, compress_level=0)
-
-
-@contextmanager
-def cache_in(folder: Path) -> Iterator[None]:
-    """Decoded images go there, and away with the folder."""
-    before = os.environ.get("BNT_CACHE")
-    os.environ["BNT_CACHE"] = str(folder / "cache")
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["BNT_CACHE"]
-        else:
-            os.environ["BNT_CACHE"] = before

@@ -31,20 +31,20 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _stop)
     try:
         app(exit_on_error=False, print_error=False)
-        code = 0
+        sys.exit(0)
     except Rejected as error:
         cause = error.__cause__
+        message, code = str(error), 2
         if isinstance(cause, ValidationError):
-            code = _fail(InvalidOptions.of(cause).worded(flag), 2)
-        else:
-            code = _fail(str(error), 2)
+            message = InvalidOptions.of(cause).worded(flag)
     except CycloptsError as error:
-        code = _fail(_suggestion() or str(error), 2)
+        message, code = _suggestion() or str(error), 2
     except PlannedError as error:
-        code = _fail(error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2))
+        message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
     except BrokenPipeError:
         sys.stderr.close()
-        code = 141
+        sys.exit(141)
+    console.complain(message)
     sys.exit(code)
 
 
@@ -56,11 +56,6 @@ def _suggestion() -> str | None:
         if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):
             return f"unknown flag {word}: did you mean {close}?"
     return None
-
-
-def _fail(message: str, code: int) -> int:
-    console.complain(message)
-    return code
 
 
 def _stop(number: int, frame: object) -> NoReturn:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from bntricks.errors import UserError
 
@@ -26,6 +28,10 @@ app = App(
 
 Json = Annotated[bool, Parameter(negative=())]
 Switch = Annotated[bool, Parameter(negative=())]
+Count = Annotated[int, Parameter(validator=Number(gte=1))]
+Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
+Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
+Paths = Annotated[tuple[Path, ...], Parameter(negative=())]
 
 
 def flag(option: str) -> str:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Count, Json, Names, Switch, app
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
@@ -22,8 +22,8 @@ Part = Literal["steps", "epochs", "evaluation", "herding", "checkpoint", "start-
 def bench(
     *,
     parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    width: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    methods: Names = (),
+    width: Count | None = None,
     rounds: Annotated[int, Parameter(validator=Number(gte=6))] = 15,
     scaling: Switch = False,
     json: Json = False,

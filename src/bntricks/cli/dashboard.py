@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -30,12 +30,8 @@ def labels(configs: Sequence[Config]) -> list[str]:
         if key not in always_named and any(each[key] != values[0][key] for each in values)
     ]
     return [
-        ", ".join(
-            [
-                f"{each['method']} on {each['stream']}",
-                *(f"{key.replace('_', ' ')} {each[key]}" for key in varying),
-            ]
-        )
+        f"{each['method']} on {each['stream']}"
+        + "".join(f", {key.replace('_', ' ')} {each[key]}" for key in varying)
         for each in values
     ]
 
@@ -96,20 +92,13 @@ class Board:
 @contextmanager
 def board(configs: Sequence[Config]) -> Iterator[Sink]:
     """A sink for the events of these runs, shown while the context lasts."""
-    table = Board(configs)
-    if not console.err.is_terminal:
+    table, live = Board(configs), console.err.is_terminal
 
-        def print_line(event: dict[str, Any]) -> None:
-            if line := table.take(event):
-                console.err.print(line, markup=False, soft_wrap=True)
+    def update(event: dict[str, Any]) -> None:
+        line = table.take(event)
+        if line and (event["event"] == "warning" or not live):
+            console.err.print(line, markup=False, soft_wrap=not live)
 
-        yield print_line
-        return
-    with Live(table, console=console.err, transient=True, refresh_per_second=2) as live:
-
-        def update(event: dict[str, Any]) -> None:
-            line = table.take(event)
-            if line and event["event"] == "warning":
-                live.console.print(line, markup=False)
-
+    shown = Live(table, console=console.err, transient=True, refresh_per_second=2)
+    with shown if live else nullcontext():
         yield update

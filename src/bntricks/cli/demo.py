@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import TYPE_CHECKING, Any
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Count, Json, Switch, app
 from bntricks.cli.printing import print_json, raise_failures, spread
 from bntricks.runs.config import Config
 
@@ -31,8 +28,8 @@ METHODS = ("sgd", "er", "er-cur+buf", "er-bnt", "joint")
 def demo(
     *,
     quick: Switch = False,
-    seeds: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
-    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    seeds: Count = 3,
+    workers: Count | None = None,
     out: Path = Path("runs"),
     json: Json = False,
 ) -> None:
@@ -68,22 +65,15 @@ def demo(
         print_json({"rows": rows, "note": note, "path": str(out)})
     elif records:
         cells = [
-            [
-                row["method"],
-                spread(row["acc"]),
-                spread(row["bwt"]),
-                f"{row['forwards_per_step']:.2f}",
-            ]
-            for row in rows
+            [r["method"], spread(r["acc"]), spread(r["bwt"]), f"{r['forwards_per_step']:.2f}"]
+            for r in rows
         ]
         title = f"seq-digits, mean ± standard deviation over {seeds} seeds"
         console.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
         page = write_report(records, out, title="bntricks demo", command="bnt demo")
-        print(
-            *([f"({note})"] if note else []),
-            f"results in {out}/, a page to look at: {page}",
-            sep="\n",
-        )
+        if note:
+            print(f"({note})")
+        print(f"results in {out}/, a page to look at: {page}")
     raise_failures(results)
 
 

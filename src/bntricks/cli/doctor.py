@@ -6,6 +6,7 @@ import json as encoding
 import shlex
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,8 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Json, Names, Switch, app
+from bntricks.cli.models import check_target, open_model
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.runs.config import class_names
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from bntricks.doctor.groups import BatchesByGroup
 
+Numbers = Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)]
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """ImageNet's, which most networks for photographs are trained with."""
 
@@ -35,7 +38,7 @@ class Selection(BaseModel):
 
     data: Path
     """A folder with one folder of images for each class."""
-    groups: Annotated[tuple[str, ...] | None, Parameter(negative=(), consume_multiple=True)] = None
+    groups: Names | None = None
     """Lists of class names in the order they were learned, the newest last, each as 'cat,dog' or
     '["cat", "dog"]' [default: the tasks of a MODEL]."""
     net: str | None = None
@@ -48,10 +51,10 @@ class Selection(BaseModel):
     [default: the class folders, sorted]."""
     image_size: Annotated[int, Field(ge=8, le=1024)] = 224
     """With --weights: side of the images."""
-    mean: Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)] = MEAN
+    mean: Numbers = MEAN
     """With --weights: mean of the pixels in [0, 1], per channel, ImageNet's unless given; one value
     makes images grey."""
-    std: Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)] = STD
+    std: Numbers = STD
     """With --weights: standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
     """Use only this many images of each class, the first ones [default: all]."""
@@ -96,7 +99,6 @@ def diagnose(
     json
         Print everything as one JSON object.
     """
-    from bntricks.cli.models import check_target
     from bntricks.doctor import diagnose as examine
     from bntricks.doctor.tables import accuracy_table
     from bntricks.report.tables import to_rich
@@ -142,9 +144,6 @@ def recalibrate(
     json
         Print what was gained as one JSON object.
     """
-    from dataclasses import asdict
-
-    from bntricks.cli.models import check_target
     from bntricks.doctor import repair
 
     check_target(out)
@@ -154,28 +153,24 @@ def recalibrate(
     with console.reporting() as report:
         before, after = repair(net, images, size=selection.batch, report=report)
     save(out)
-    gained = {
-        "old": after.old_difference,
-        "newest": after.newest_difference,
-        "all": after.all_difference,
-    }
+    changes = (
+        ("old", before.old, after.old, after.old_difference),
+        ("newest", before.newest, after.newest, after.newest_difference),
+        ("all", before.all, after.all, after.all_difference),
+    )
     if json:
-        print_json({"gained": {k: asdict(v) for k, v in gained.items()}, "path": str(out)})
+        gained = {name: asdict(difference) for name, _, _, difference in changes}
+        print_json({"gained": gained, "path": str(out)})
         return
     header = ["classes", "before, %", "after, %", "points", "95% interval"]
     rows = [
-        [name, f"{was:.1f}", f"{now:.1f}", f"{d.points:+.1f}", f"{d.low:.1f} to {d.high:.1f}"]
-        for (name, d), was, now in zip(
-            gained.items(),
-            (before.old, before.newest, before.all),
-            (after.old, after.newest, after.all),
-            strict=True,
-        )
+        [name, f"{was:.1f}", f"{now:.1f}", f"{difference.points:+.1f}", difference.interval]
+        for name, was, now, difference in changes
     ]
     console.show(header, rows)
-    if not gained["all"].sign:
+    if not after.all_difference.sign:
         print("no measurable change over all classes")
-    if gained["all"].sign < 0:
+    if after.all_difference.sign < 0:
         print("measurably worse over all classes: better to keep the file you have")
     print(f"written to {out}")
 
@@ -184,7 +179,6 @@ def _open(
     model: Path | None, selection: Selection
 ) -> tuple[nn.Module, BatchesByGroup, Callable[[Path], None]]:
     """The network, the images to examine it with, and how to write it."""
-    from bntricks.cli.models import open_model
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
 

@@ -11,17 +11,15 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app, flag, refuse_misspelt
+from bntricks.cli.app import Count, Json, Switch, app, flag, refuse_misspelt
+from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
+from bntricks.files import shown
 
 if TYPE_CHECKING:
     from bntricks.model import Model
     from bntricks.model.learn import Learned, Score
-
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
-SHOWN = 6
-"""Class names in a line of the table; the others are counted."""
 
 
 @app.command
@@ -114,7 +112,6 @@ def learn(
     hyper
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
-    from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
     from bntricks.methods import entries, find
     from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
     from bntricks.model.learn import check_can_learn, teach
@@ -137,11 +134,16 @@ def learn(
         "seed": seed,
         "hyper": hyper or None,
     }
-    choices = {name: value for name, value in fixed.items() if value is not None}
+    choices: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
     with locked(into) as exists:
         model, size = None, image_size or IMAGE_SIZE
+        if exists and choices:
+            names = ", ".join(map(flag, chain(choices.pop("hyper", ()), choices)))
+            raise UserError(
+                f"{shown(into)} already exists, and a model keeps what it was made with: leave out "
+                f"{names}, or give --into another file to make a new one"
+            )
         if exists:
-            _refuse_fixed(into, choices)
             model = open_model(into, net=net, device=device)
             check_can_learn(model)
             size = model.metadata.shape[-1]
@@ -154,7 +156,12 @@ def learn(
         for line in samples.unreadable:
             console.complain(f"{line}; left out")
         if model is None:
-            model = create(samples, device=device, **_options(choices))
+            choices.pop("image_size", None)  # the samples have it
+            if batch is not None:
+                choices["memory_batch"] = batch
+            if augment is not None:
+                choices["augment"] = augment == "standard"
+            model = create(samples, device=device, **choices)
         with console.progress() as sink:
             learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
         verdict = _examined(model)
@@ -165,27 +172,6 @@ def learn(
         print_json({"path": str(into), **asdict(learned), "doctor": verdict})
     else:
         _print(learned, model, into, verdict, without_memory)
-
-
-def _options(choices: dict[str, Any]) -> dict[str, Any]:
-    """The flags as `create` takes them: `--batch` is the size of both kinds of batches."""
-    options = {name: value for name, value in choices.items() if name != "image_size"}
-    if "batch" in options:
-        options["memory_batch"] = options["batch"]
-    if "augment" in options:
-        options["augment"] = options["augment"] == "standard"
-    return options
-
-
-def _refuse_fixed(into: Path, choices: dict[str, Any]) -> None:
-    from bntricks.files import shown
-
-    if choices:
-        names = chain(choices.pop("hyper", ()), choices)
-        raise UserError(
-            f"{shown(into)} already exists, and a model keeps what it was made with: leave out "
-            f"{', '.join(map(flag, names))}, or give --into another file to make a new one"
-        )
 
 
 def _examined(model: Model) -> str | None:
@@ -200,32 +186,25 @@ def _examined(model: Model) -> str | None:
 def _print(
     learned: Learned, model: Model, into: Path, verdict: str | None, without_memory: bool
 ) -> None:
-    from bntricks.files import shown
+    from bntricks.doctor.groups import abbreviated
+
+    def listed(names: tuple[str, ...]) -> str:
+        return abbreviated([shown(name) for name in names], 6)
 
     def cells(name: str, score: Score) -> list[object]:
         before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
         return [name, score.images, before, after]
 
     *old, new = (
-        cells(f"task {k + 1}: {_listed(score.classes)}", score)
+        cells(f"task {k + 1}: {listed(score.classes)}", score)
         for k, score in enumerate(learned.tasks)
     )
     rows = [*old, new, *([cells("all classes", learned.all)] if old else [])]
-    title = f"learned {_listed(learned.tasks[-1].classes)} from {learned.images} images"
+    title = f"learned {listed(learned.tasks[-1].classes)} from {learned.images} images"
     header = ["accuracy %", "test images", "before", "after"]
     console.show(header, rows, title=title)
     if verdict is not None:
         print(f"\n{verdict}")
-    kept = (
-        ""
-        if model.learner.memory is None
-        else f", with a memory of {len(model.learner.memory)} images"
-    )
-    print(f"\nwritten to {shown(into)}{'' if without_memory else kept}")
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    from bntricks.files import shown
-
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(shown, names[:SHOWN])) + more
+    memory = None if without_memory else model.learner.memory
+    kept = "" if memory is None else f", with a memory of {len(memory)} images"
+    print(f"\nwritten to {shown(into)}{kept}")

@@ -79,10 +79,6 @@ def streams(*, json: Json = False) -> None:
 
 def _forwards(columns: dict[str, str | float]) -> str:
     """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
-    extra = {
-        "tracking": columns["tracking_forwards"],
-        "teacher": columns["teacher_forwards"],
-        "projection": columns["projection_forwards"],
-    }
+    extra = {what: columns[f"{what}_forwards"] for what in ("tracking", "teacher", "projection")}
     parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]
     return " + ".join([str(columns["forwards"]), *parts])

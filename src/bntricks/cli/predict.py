@@ -5,27 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Count, Json, Paths, Switch, app
+from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
+from bntricks.files import shown
 
 
 @app.command
 def predict(
     model: Path,
-    images: Annotated[tuple[Path, ...], Parameter(negative=())],
+    images: Paths,
     /,
     *,
     net: str | None = None,
     skip_unreadable: Switch = False,
     device: str = "cpu",
-    threads: Annotated[int, Parameter(validator=Number(gte=1))] = 1,
+    threads: Count = 1,
     json: Json = False,
     csv: Switch = False,
 ) -> None:
@@ -51,8 +49,6 @@ def predict(
     csv
         Print the same as CSV.
     """
-    from bntricks.cli.models import open_model, prepare
-    from bntricks.files import shown
     from bntricks.streams.files.image_files import find_images, read_files
 
     if json and csv:
@@ -63,12 +59,7 @@ def predict(
     if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
         raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
     with console.reporting() as report:
-        photos = read_files(
-            find_images(images),
-            shape[-1],
-            skip=skip_unreadable,
-            report=report,
-        )
+        photos = read_files(find_images(images), shape[-1], skip=skip_unreadable, report=report)
     for line in photos.unreadable:
         console.complain(f"{line}; left out")
     best = opened.predict_proba(photos.x).max(1) if len(photos.x) else None
@@ -113,9 +104,6 @@ def export(
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
     """
-    from bntricks.cli.models import check_target, open_model
-    from bntricks.files import shown
-
     targets = [path for path in (onnx, safetensors) if path is not None]
     if not targets:
         raise UserError("nothing to write: give --onnx FILE, --safetensors FILE, or both")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app, refuse_misspelt
+from bntricks.cli.app import Json, Seconds, Switch, app, refuse_misspelt
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
-
-Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 
 
 @app.command
@@ -73,21 +71,18 @@ def run(
 
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
-    rank, ranks = launched()
-    config = config.model_copy(update={"hyper": hyper, "ranks": ranks})
-    with console.progress() if rank == 0 else nullcontext(_ignore) as sink:
-        record = train(
-            config,
-            data=data,
-            out=out,
-            track=track,
-            force=force,
-            checkpoint_seconds=checkpoint_seconds,
-            tensorboard=tensorboard,
-            sink=sink,
-        )
-    if rank == 0:
-        _print(record, json)
+    config = config.model_copy(update={"hyper": hyper, "ranks": launched()[1]})
+    train_this = partial(
+        train,
+        config,
+        data=data,
+        out=out,
+        track=track,
+        force=force,
+        checkpoint_seconds=checkpoint_seconds,
+        tensorboard=tensorboard,
+    )
+    _train_and_print(train_this, json)
 
 
 @app.command
@@ -115,28 +110,24 @@ def resume(
         Print the record as one JSON object on one line.
     """
     from bntricks.runs.folder import resume as continue_run
+
+    train = partial(continue_run, run, data=data, checkpoint_seconds=checkpoint_seconds)
+    _train_and_print(train, json)
+
+
+def _train_and_print(train: Callable[..., Record], json: bool) -> None:
+    """The first rank shows the progress of all, and their record."""
     from bntricks.training.distributed import launched
 
-    rank, _ = launched()
-    with console.progress() if rank == 0 else nullcontext(_ignore) as sink:
-        record = continue_run(run, data=data, checkpoint_seconds=checkpoint_seconds, sink=sink)
-    if rank == 0:
-        _print(record, json)
-
-
-def _ignore(event: dict[str, Any]) -> None:
-    """The first rank shows the progress of all."""
-
-
-def _print(record: Record, json: bool) -> None:
+    if launched()[0] != 0:
+        train(sink=lambda event: None)
+        return
+    with console.progress() as sink:
+        record = train(sink=sink)
     if json:
         location = {"path": str(record.path), "already_there": record.already_there}
         print_json({**record.to_json(), **location})
-    else:
-        _print_record(record)
-
-
-def _print_record(record: Record) -> None:
+        return
     data = record.data
     done = "already there" if record.already_there else "done"
     print(f"{record.method} on {record.stream}, seed {record.seed}: {done}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,16 +10,13 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Count, Json, Names, Paths, Seconds, Switch, app
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.paper import ScaleName, Study
-from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.report.build import Report
     from bntricks.runs.record import Record
-    from bntricks.sweeps.local import Failure, Shared
-    from bntricks.training.progress import Sink
 
 
 @app.command
@@ -29,21 +25,18 @@ def study(
     /,
     *,
     scale: ScaleName = "lite",
-    seeds: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
-    methods: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    streams: Annotated[
-        tuple[str, ...],
-        Parameter(name=["--streams", "--stream"], negative=(), consume_multiple=True),
-    ] = (),
+    seeds: Count | None = None,
+    methods: Names = (),
+    streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
     all: Switch = False,
     data: Path | None = None,
     out: Path = Path("runs"),
-    workers: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    workers: Count | None = None,
     device: str = "cpu",
     ray: str | None = None,
     cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0,
     gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0,
-    checkpoint_seconds: Annotated[float, Parameter(validator=Number(gte=0))] = 120.0,
+    checkpoint_seconds: Seconds = 120.0,
     json: Json = False,
 ) -> None:
     """Run a study of the paper, and say which of its claims hold.
@@ -95,7 +88,7 @@ def study(
     from bntricks.cli.dashboard import board
     from bntricks.paper import load_study
     from bntricks.report.build import build
-    from bntricks.sweeps.local import Failure, Shared
+    from bntricks.sweeps.local import Failure, Shared, available_cores, sweep
     from bntricks.sweeps.plan import plan, seconds_left
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
@@ -118,54 +111,27 @@ def study(
     )
     shared = Shared(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
     seconds = seconds_left(configs, data, out, chosen.probe)
+    runs = f"{name}: {len(configs)} runs"
+    results: list[Record | Failure] = []
     with board(configs) as sink:
-        if ray is None:
-            results = _sweep_here(name, configs, shared, workers, seconds, sink)
-        else:
+        if ray is not None:
+            console.complain(f"{runs}, {_duration(seconds)} of one core, on Ray")
             request = Request(ray, cpus_per_run, gpus_per_run)
-            console.complain(
-                f"{name}: {len(configs)} runs, {_duration(seconds)} of one core, on Ray"
-            )
             results = sweep_on_ray(configs, shared, request, sink)
+        elif configs:
+            count = min(workers or available_cores(), len(configs))
+            console.complain(f"{runs}, about {_duration(seconds / count)} on {count} cores")
+            results = sweep(configs, shared, workers=count, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
-        command = _command(name, scale, seeds, methods, streams, all)
+        # The command that repeats the study, without what is particular to this machine.
+        words = ["bnt", "study", name, "--scale", scale]
+        words += ["--seeds", str(seeds)] if seeds else []
+        words += ["--methods", *methods] if methods else []
+        words += ["--streams", *streams] if streams else []
+        command = shlex.join(words + ["--all"] * all)
         _write_and_show(build(records, chosen, scale, command=command), out, json)
     raise_failures(results)
-
-
-def _command(
-    name: str,
-    scale: str,
-    seeds: int | None,
-    methods: Sequence[str],
-    streams: Sequence[str],
-    all: bool,
-) -> str:
-    """The command that repeats the study, without what is particular to this machine."""
-    words = ["bnt", "study", name, "--scale", scale]
-    words += ["--seeds", str(seeds)] if seeds else []
-    words += ["--methods", *methods] if methods else []
-    words += ["--streams", *streams] if streams else []
-    return shlex.join(words + ["--all"] * all)
-
-
-def _sweep_here(
-    name: str,
-    configs: Sequence[Config],
-    shared: Shared,
-    workers: int | None,
-    seconds: float,
-    sink: Sink,
-) -> list[Record | Failure]:
-    from bntricks.sweeps.local import available_cores, sweep
-
-    if not configs:
-        return []
-    count = min(workers or available_cores(), len(configs))
-    duration = _duration(seconds / count)
-    console.complain(f"{name}: {len(configs)} runs, about {duration} on {count} cores")
-    return sweep(configs, shared, workers=count, sink=sink)
 
 
 def _duration(seconds: float) -> str:
@@ -188,7 +154,7 @@ def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> Non
 
 @app.command
 def report(
-    runs: Annotated[tuple[Path, ...], Parameter(negative=())],
+    runs: Paths,
     /,
     *,
     out: Path = Path("report"),

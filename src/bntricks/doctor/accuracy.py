@@ -99,7 +99,11 @@ def counterfactuals(
     tallies: list[Tally] = []
     for name, batches in batches_by_group.items():
         report("measuring accuracy", len(tallies), len(groups))
-        parts = _split(checked_batches(name, batches), size)
+        parts = (
+            part
+            for xs, ys in checked_batches(name, batches)
+            for part in zip(torch.split(xs, size), torch.split(ys, size), strict=True)
+        )
         tallies.append(_tally(net, name, parts, list(statistics.values()), scores, groups))
     report("measuring accuracy", len(groups), len(groups))
     return tuple(
@@ -137,11 +141,6 @@ def _answers(net: nn.Module, x: Tensor, scores: Scores) -> tuple[Counts, int]:
         )
     finite = output.isfinite().all(1)
     return output.argmax(1).where(finite, NO_ANSWER).cpu().numpy(), output.shape[1]
-
-
-def _split(batches: Iterable[Labelled], size: int) -> Iterable[Labelled]:
-    for xs, ys in batches:
-        yield from zip(torch.split(xs, size), torch.split(ys, size), strict=True)
 
 
 def _tally(

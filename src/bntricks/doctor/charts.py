@@ -8,7 +8,6 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.doctor.accuracy import Counterfactual
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.verdict import FAR
@@ -87,11 +86,9 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
             y=alt.Y("statistics:N", title=None, sort=None, axis=alt.Axis(grid=True)),
             color=alt.Color("part:N", title=None, scale=_scale(PARTS, COLOURS)),
             shape=alt.Shape("part:N", title=None, scale=_scale(PARTS, SHAPES)),
-            tooltip=[
-                _tip("statistics:N", "statistics"),
-                _tip("part:N", "on"),
-                _tip("accuracy:Q", "accuracy, %", ".2f"),
-            ],
+            tooltip=_tips(
+                {"statistics:N": "statistics", "part:N": "on", "accuracy:Q": "accuracy, %"}
+            ),
         )
     )
     text = "The same weights with φ as it is, of balanced data, and of one group only."
@@ -104,16 +101,22 @@ def answers(diagnosis: Diagnosis) -> Figure:
     before_after = (diagnosis.as_is, diagnosis.balanced)
     any_outside = any(row[-1] for tried in before_after for row in tried.answers or ())
     columns = [*names, "no group's"] if any_outside else names
-    rows = [row for tried in before_after for row in _answer_rows(names, columns, tried)]
+    rows: Rows = [
+        {
+            "statistics": f"φ {tried.statistics}",
+            "group": name,
+            "answered": answered,
+            "share": 100 * count / sum(counts),
+        }
+        for tried in before_after
+        for name, counts in zip(names, tried.answers or (), strict=True)
+        for answered, count in zip(columns, counts, strict=False)
+    ]
+    tips = {"statistics:N": "statistics", "group:N": "samples of", "answered:N": "taken for"}
     base = alt.Chart(width=CELL * max(5, len(columns)), height=CELL * len(names)).encode(
         x=alt.X("answered:N", title="answered", sort=columns, axis=alt.Axis(labelLimit=90)),
         y=alt.Y("group:N", title="group", sort=names, axis=alt.Axis(labelLimit=90)),
-        tooltip=[
-            _tip("statistics:N", "statistics"),
-            _tip("group:N", "samples of"),
-            _tip("answered:N", "taken for"),
-            _tip("share:Q", "of them, %", ".2f"),
-        ],
+        tooltip=_tips({**tips, "share:Q": "of them, %"}),
     )
     colour = alt.Color(
         "share:Q", title="samples, %", scale=alt.Scale(scheme="viridis", domain=[0, 100])
@@ -128,46 +131,24 @@ def answers(diagnosis: Diagnosis) -> Figure:
     return Figure("answers", "Answers by group, before and after", text, chart, rows)
 
 
-def _answer_rows(
-    names: Sequence[str], columns: Sequence[str], tried: Counterfactual
-) -> Iterator[dict[str, Any]]:
-    for name, counts in zip(names, tried.answers or (), strict=True):
-        for answered, count in zip(columns, counts, strict=False):
-            yield {
-                "statistics": f"φ {tried.statistics}",
-                "group": name,
-                "answered": answered,
-                "share": 100 * count / sum(counts),
-            }
-
-
 def _by_depth(
-    rows: Rows,
-    measures: Sequence[str],
-    title: str,
-    *,
-    dashed: float,
-    scale: alt.Scale | None = None,
+    rows: Rows, measures: Sequence[str], title: str, *, dashed: float, scale: Any = alt.Undefined
 ) -> Any:
     legend = alt.Undefined if len(measures) > 1 else None
     colours, shapes = _scale(measures, COLOURS), _scale(measures, SHAPES)
+    measured = {"measure:N": "measure", "value:Q": "value"}
     base = alt.Chart(alt.InlineData(values=rows), width=WIDE, height=260).encode(
         x=alt.X(
             "depth:O",
             title="BatchNorm layer, in the order of the pass",
             axis=alt.Axis(labelAngle=0, labelOverlap=True),
         ),
-        y=alt.Y("value:Q", title=title, scale=scale or alt.Undefined),
+        y=alt.Y("value:Q", title=title, scale=scale),
         color=alt.Color("measure:N", title=None, scale=colours, legend=legend),
     )
     point = base.mark_point(filled=True, size=55).encode(
         shape=alt.Shape("measure:N", title=None, scale=shapes, legend=legend),
-        tooltip=[
-            _tip("layer:N", "layer"),
-            _tip("depth:O", "depth"),
-            _tip("measure:N", "measure"),
-            _tip("value:Q", "value", ".3f"),
-        ],
+        tooltip=_tips({"layer:N": "layer", "depth:O": "depth", **measured}, ".3f"),
     )
     rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
     return rule.encode(y=alt.datum(dashed)) + (base.mark_line(strokeWidth=1.5) + point)
@@ -177,5 +158,9 @@ def _scale(names: Sequence[str], values: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=list(values[: len(names)]))
 
 
-def _tip(field: str, title: str, form: str | None = None) -> alt.Tooltip:
-    return alt.Tooltip(field, title=title, format=alt.Undefined if form is None else form)
+def _tips(titles: dict[str, str], form: str = ".2f") -> list[alt.Tooltip]:
+    """A line for each field; the format is for quantities."""
+    return [
+        alt.Tooltip(field, title=title, format=form if field.endswith(":Q") else alt.Undefined)
+        for field, title in titles.items()
+    ]

@@ -186,12 +186,9 @@ def unchanged(net: nn.Module) -> Iterator[None]:
 def _check_layers(net: nn.Module) -> None:
     if layers(net):
         return
-    has_batchnorm = any(isinstance(module, _BatchNorm) for module in net.modules())
-    reason = (
-        "its BatchNorm layers keep no running statistics (track_running_stats=False)"
-        if has_batchnorm
-        else "it has no BatchNorm layer"
-    )
+    reason = "it has no BatchNorm layer"
+    if any(isinstance(module, _BatchNorm) for module in net.modules()):
+        reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.doctor.accuracy import inputs_for
-from bntricks.doctor.groups import BatchesByGroup, Labelled, abbreviated, checked_batches
+from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, abbreviated, checked_batches
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.norm import mode
@@ -40,16 +40,11 @@ def image_groups(
     files = images_by_class(source)
     _check_names([name for group in groups for name in group], files, classes)
     labels = {name: index for index, name in enumerate(classes)}
-    return {
-        abbreviated(group, 3): partial(
-            _batches,
-            source,
-            [(file, labels[name]) for name in group for file in files[name][:images_per_class]],
-            view,
-            size,
-        )
-        for group in groups
-    }
+    batches_by_group: dict[str, Batches] = {}
+    for group in groups:
+        labelled = [(f, labels[name]) for name in group for f in files[name][:images_per_class]]
+        batches_by_group[abbreviated(group, 3)] = partial(_batches, source, labelled, view, size)
+    return batches_by_group
 
 
 def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:

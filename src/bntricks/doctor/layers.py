@@ -100,13 +100,12 @@ def _measure(
     kl = ((ratio + 1 / ratio - 2) + shift**2 * (1 + 1 / ratio)) / 4
 
     coordinates = Coordinates(true_mean, true_var, eps)
-    lean = lean_of(
+    shares, separation, unexplained = lean_of(
         coordinates.of(Moments(mean, var - eps, 0)),
         [coordinates.of(group.whole[name]) for group in by_group.values()],
         [_standard_error(coordinates, name, group) for group in by_group.values()],
         balanced_shares,
     )
-    shares = None if lean.shares is None else lean.shares.tolist()
     scale = np.sqrt(len(mean))
     return Layer(
         name=name,
@@ -115,9 +114,9 @@ def _measure(
         shift=_rms(shift),
         log_ratio=_rms(ratio.log()),
         kl=float(kl.mean()),
-        separation=float(lean.separation / scale),
-        unexplained=float(lean.unexplained / scale),
-        shares=None if shares is None else dict(zip(by_group, shares, strict=True)),
+        separation=float(separation / scale),
+        unexplained=float(unexplained / scale),
+        shares=None if shares is None else dict(zip(by_group, shares.tolist(), strict=True)),
     )
 
 
@@ -137,19 +136,11 @@ class Coordinates:
         return torch.cat([shift, second / 2**0.5]).cpu().numpy()
 
 
-@dataclass(frozen=True, slots=True)
-class Lean:
-    """Which mixture of the groups explains φ best."""
-
-    shares: Vector | None
-    separation: float
-    unexplained: float
-
-
 def lean_of(
     phi: Vector, groups: Sequence[Vector], errors: Sequence[float], balanced_shares: Vector
-) -> Lean:
-    """φ as a mixture of the groups' moments and of the balanced population, which is the origin.
+) -> tuple[Vector | None, float, float]:
+    """φ as a mixture of the groups' moments and of the balanced population, which is the origin:
+    the shares, how far the newest group is from the others, and φ from every mixture.
 
     In the first layer the origin is a mixture of the groups anyhow. In deeper ones it is not, as
     joint batches are normalised jointly; with it, both a balanced φ and one that followed a single
@@ -165,7 +156,7 @@ def lean_of(
     chance = float(np.sqrt(errors[-1] ** 2 + np.square(errors[:-1]) @ old))
     certain = separation > CERTAIN * chance and unexplained <= separation
     shares = weights + (1 - weights.sum()) * balanced_shares
-    return Lean(shares if certain else None, separation, unexplained)
+    return shares if certain else None, separation, unexplained
 
 
 def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:

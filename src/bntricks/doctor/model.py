@@ -34,15 +34,11 @@ def model_images(
             f"this model classifies by the {model.learner.state.method.classify}, which moves with "
             "φ: the doctor judges linear classifiers"
         )
-
-    def view(x: Tensor) -> Tensor:
-        return model.view(x, None)
-
     batches_by_group = image_groups(
         data,
         groups or model.groups,
         model.classes,
-        view,
+        lambda x: model.view(x, None),
         size=shape[-1],
         images_per_class=images_per_class,
     )

@@ -16,26 +16,17 @@ from bntricks.report.page import Section, figure_html, page_html
 
 def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None) -> Path:
     drawn = {figure.name: figure_html(figure) for figure in figures(diagnosis)}
+    accuracy = drawn["accuracy"] + table_html(accuracy_table(diagnosis), "accuracy-table")
+    by_depth = drawn["distance"] + drawn.get("lean", "")
     sections = [
         Section("verdict", "Verdict", _verdict(diagnosis)),
-        Section(
-            "accuracy-section",
-            "Accuracy",
-            drawn["accuracy"] + table_html(accuracy_table(diagnosis), "accuracy-table"),
-        ),
-        Section(
-            "layers",
-            "Layers",
-            drawn["distance"]
-            + drawn.get("lean", "")
-            + table_html(layer_table(diagnosis), "layer-table"),
-        ),
+        Section("accuracy-section", "Accuracy", accuracy),
+        Section("layers", "Layers", by_depth + table_html(layer_table(diagnosis), "layer-table")),
         *([Section("bias", "Answers", drawn["answers"])] if "answers" in drawn else []),
         Section("groups", "Groups", table_html(group_table(diagnosis), "group-table")),
     ]
-    summary = (
-        f"{len(diagnosis.layers)} BatchNorm layers, {len(diagnosis.groups)} groups of classes."
-    )
+    layers, groups = len(diagnosis.layers), len(diagnosis.groups)
+    summary = f"{layers} BatchNorm layers, {groups} groups of classes."
     try:
         path.write_text(page_html(title, summary, sections, command), encoding="utf-8")
     except OSError as error:

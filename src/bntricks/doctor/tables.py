@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bntricks.doctor.accuracy import Counterfactual, Difference
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.report.tables import Cell, Table, number
 
@@ -14,7 +13,10 @@ def accuracy_table(diagnosis: Diagnosis) -> Table:
         (
             Cell(f"φ {tried.statistics}"),
             *(number(value, 1) for value in (tried.old, tried.newest, tried.all)),
-            *_gain(diagnosis, tried),
+            *(
+                Cell() if tried is diagnosis.as_is else Cell(f"{d.signed} ({d.interval})", d.points)
+                for d in (tried.old_difference, tried.all_difference)
+            ),
             *(number(tried.accuracy[name], 1) for name in names),
         )
         for tried in diagnosis.counterfactuals
@@ -66,13 +68,3 @@ def group_table(diagnosis: Diagnosis) -> Table:
     )
     note = "In the order they were learned; the last is the newest, all others are old."
     return Table("Groups", ("Group", "Samples", "Classes", "Labels"), rows, (note,))
-
-
-def _gain(diagnosis: Diagnosis, tried: Counterfactual) -> tuple[Cell, Cell]:
-    if tried is diagnosis.as_is:
-        return Cell(), Cell()
-    return _points(tried.old_difference), _points(tried.all_difference)
-
-
-def _points(difference: Difference) -> Cell:
-    return Cell(f"{difference.signed} ({difference.interval})", difference.points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,16 +54,32 @@ def open_network(
 
 def import_network(where: str) -> nn.Module:
     """Import `package.module:function`, from the working directory too, and call it."""
-    function = _import_function(where)
+    module, _, name = where.partition(":")
+    here = str(Path.cwd())
+
+    def refusal(reason: str) -> UserError:
+        return UserError(reason, option="net", value=where)
+
+    if not module or not name.isidentifier():
+        raise refusal("write it as package.module:function")
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        function = getattr(import_module(module), name, None)
+    except Exception as error:
+        raise refusal(f"importing {module} raised {summary(error)}") from error
+    if function is None:
+        raise refusal(f"{module} has no {name}")
+    if not callable(function):
+        raise refusal(f"{name} of {module} is not a function")
     try:
         net = function()
     except Exception as error:
-        raise _net_error(where, f"calling it raised {summary(error)}") from error
+        raise refusal(f"calling it raised {summary(error)}") from error
     if not isinstance(net, nn.Module):
-        raise _net_error(
-            where,
+        raise refusal(
             f"it returned a {type(net).__name__}, not a torch.nn.Module; give a function without "
-            "arguments that returns the network",
+            "arguments that returns the network"
         )
     return net
 
@@ -98,28 +114,6 @@ def save_weights(net: nn.Module, path: Path) -> None:
         write_atomically(path, safe.save(state))
     except OSError as error:
         raise UserError(f"cannot write {shown(path)}: {error.strerror}; choose another") from None
-
-
-def _import_function(where: str) -> Callable[[], Any]:
-    module, _, name = where.partition(":")
-    if not module or not name.isidentifier():
-        raise _net_error(where, "write it as package.module:function")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        function = getattr(import_module(module), name, None)
-    except Exception as error:
-        raise _net_error(where, f"importing {module} raised {summary(error)}") from error
-    if function is None:
-        raise _net_error(where, f"{module} has no {name}")
-    if not callable(function):
-        raise _net_error(where, f"{name} of {module} is not a function")
-    return function  # type: ignore[no-any-return]
-
-
-def _net_error(where: str, message: str) -> UserError:
-    return UserError(message, option="net", value=where)
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:

@@ -46,12 +46,18 @@ def judge(
     balanced: Counterfactual,
 ) -> Verdict:
     cost, headline = _headline(balanced)
-    evidence = [
-        _accuracies(groups, as_is, balanced),
-        _distance(layers),
+    furthest = max(layers, key=lambda layer: layer.distance)
+    far = sum(layer.distance > FAR for layer in layers)
+    evidence = (
+        f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
+        f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
+        f"{balanced.newest:.1f}%; over all classes {_points(balanced.all_difference)}.",
+        f"{far} of {len(layers)} layers are further than {FAR} standard deviations from the "
+        f"balanced population; the furthest is layer {furthest.name} at {furthest.distance:.2f} "
+        f"(means shifted by {furthest.shift:.2f}, log variance ratio {furthest.log_ratio:.2f}).",
         _lean(groups, layers),
         _answers(groups, as_is, balanced),
-    ]
+    )
     return Verdict(cost, headline, tuple(filter(None, evidence)), _advice(balanced))
 
 
@@ -87,24 +93,6 @@ def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
     )
 
 
-def _accuracies(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
-    return (
-        f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
-        f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
-        f"{balanced.newest:.1f}%; over all classes {_points(balanced.all_difference)}."
-    )
-
-
-def _distance(layers: Sequence[Layer]) -> str:
-    furthest = max(layers, key=lambda layer: layer.distance)
-    far = sum(layer.distance > FAR for layer in layers)
-    return (
-        f"{far} of {len(layers)} layers are further than {FAR} standard deviations from the "
-        f"balanced population; the furthest is layer {furthest.name} at {furthest.distance:.2f} "
-        f"(means shifted by {furthest.shift:.2f}, log variance ratio {furthest.log_ratio:.2f})."
-    )
-
-
 def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     newest, even = groups[-1].name, class_shares(groups)[-1]
     shares = [layer.shares[newest] for layer in layers if layer.shares is not None]
@@ -114,35 +102,30 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
             "or φ is like no mixture of them."
         )
     share = median(shares)
-    if share - even > LEANS:
-        direction = f"φ leans towards the newest group ({newest})"
-    elif even - share > LEANS:
-        direction = f"φ leans away from the newest group ({newest})"
-    else:
-        direction = f"φ does not lean with respect to the newest group ({newest})"
+    leans = "does not lean with respect to"
+    if abs(share - even) > LEANS:
+        leans = "leans towards" if share > even else "leans away from"
     return (
-        f"{direction}: its share is {share:.2f} in the median of {len(shares)} "
-        f"layer{'s' * (len(shares) != 1)} where it can be determined; {even:.2f} is balanced."
+        f"φ {leans} the newest group ({newest}): its share is {share:.2f} in the median of "
+        f"{len(shares)} layer{'s' * (len(shares) != 1)} where it can be determined; {even:.2f} is "
+        "balanced."
     )
 
 
 def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
-    before, after = _old_taken_for_newest(groups, as_is), _old_taken_for_newest(groups, balanced)
-    if before is None or after is None:
+    if as_is.answers is None or balanced.answers is None:
         return ""
-    return (
-        f"{before:.1f}% of the samples of old classes are taken for a class of the newest group; "
-        f"with balanced φ, {after:.1f}%."
-    )
-
-
-def _old_taken_for_newest(groups: Sequence[Group], tried: Counterfactual) -> float | None:
-    """Per cent of old samples, every class counted the same, that are answered by a new class."""
-    if tried.answers is None:
-        return None
     shares = class_shares(groups)[:-1]
-    rates = (row[-2] / sum(row) for row in tried.answers[:-1])
-    return 100 * sum(s * r for s, r in zip(shares, rates, strict=True)) / sum(shares)
+
+    def old_taken_for_newest(answers: Sequence[Sequence[int]]) -> float:
+        rates = (row[-2] / sum(row) for row in answers[:-1])
+        return 100 * sum(s * r for s, r in zip(shares, rates, strict=True)) / sum(shares)
+
+    return (
+        f"{old_taken_for_newest(as_is.answers):.1f}% of the samples of old classes are taken for "
+        "a class of the newest group; with balanced φ, "
+        f"{old_taken_for_newest(balanced.answers):.1f}%."
+    )
 
 
 def _advice(balanced: Counterfactual) -> str:
