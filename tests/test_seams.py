@@ -29,6 +29,7 @@ from bntricks import (
     run,
     train,
 )
+from bntricks.methods import entries
 from bntricks.networks.folded import PAYS
 from bntricks.networks.head import features
 from bntricks.report.verdicts import value
@@ -43,6 +44,18 @@ SMALL = {"stream": "seq-digits", "images_per_class": 24, "epochs": 1, "width": 8
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def registered():
+    """Under names of their own for these tests, and gone after them: others go through them all."""
+    before = dict(entries())
+    method("test-small-features", title="ER with small features", bnt=True)(small_features)
+    method("test-rescaled", title="ER, rescaled")(rescaled)
+    method("test-ring", title="ER with a ring", bnt=True)(ring)
+    yield
+    for name in entries().keys() - before.keys():
+        del entries()[name]
+
+
 # A loss on features.
 
 
@@ -54,7 +67,6 @@ def feature_norm(p):
     return p.features.square().mean()
 
 
-@method("test-small-features", title="ER with small features", bnt=True)
 def small_features(weight: float = 1.0) -> Method:
     """ER, and small features of the memory batch."""
     return Method(updates=[ce(Bt | BM) + weight * feature_norm(BM)], memory=Reservoir())
@@ -196,7 +208,6 @@ def note(state: State, samples):
     SEEN_BY_STAGES.append((state.lesson.t, samples is not None))
 
 
-@method("test-rescaled", title="ER, rescaled")
 def rescaled() -> Method:
     """ER with corrected scores."""
     return Method(
@@ -241,7 +252,6 @@ class Ring(Policy):
         return "the newest"
 
 
-@method("test-ring", title="ER with a ring", bnt=True)
 def ring() -> Method:
     """ER with the newest samples in memory."""
     return Method(updates=[ce(Bt | BM)], memory=Ring())
