@@ -28,6 +28,12 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def warned():
+    """What `open_stream(warn=...)` was told."""
+    return []
+
+
+@pytest.fixture
 def heard():
     """A report that remembers what it was told."""
 

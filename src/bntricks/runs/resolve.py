@@ -21,7 +21,7 @@ from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS
-from bntricks.training.progress import Sink
+from bntricks.training.progress import Sink, warning
 
 
 def resolve(
@@ -47,6 +47,7 @@ def resolve(
         report=lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
         ),
+        warn=warning(sink),
     )
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")

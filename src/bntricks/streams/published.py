@@ -62,14 +62,14 @@ def published_stream(
         data="download",
     )
     def open_published(info: StreamInfo, options: Options) -> Stream:
-        report, size = options.report, options.image_size
+        report, warn, size = options.report, options.warn, options.image_size
         if size == info.image_size:
             size = None
 
         def plan() -> Plan:
             if source is not None:
                 return published.plan(source)
-            archive = fetch(published.archive, published.url, published.md5, report)
+            archive = fetch(published.archive, published.url, published.md5, report, warn)
             return published.plan(published.open_archive(archive, published.folder))
 
         source = None if options.data is None else _locate(published, options.data)
@@ -81,7 +81,7 @@ def published_stream(
             digest = archive_digest(source.path, report)
         return make_stream(
             name,
-            cached(published.name, digest, plan, report, size=size),
+            cached(published.name, digest, plan, report, warn, size=size),
             order,
             images_per_class=options.images_per_class,
             moments=published.moments,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from bntricks.errors import UserError
 from bntricks.files import expanded
-from bntricks.streams.files.progress import Report, silent
+from bntricks.streams.files.progress import Report, Warn, silent
 from bntricks.streams.stream import Stream
 
 SMALLEST, LARGEST = 8, 512
@@ -56,6 +57,7 @@ class Options:
     tasks: Sequence[Sequence[str]] | None
     held_out: float
     report: Report
+    warn: Warn
 
 
 Opener = Callable[[StreamInfo, Options], Stream]
@@ -90,6 +92,7 @@ def open_stream(
     tasks: Sequence[Sequence[str]] | None = None,
     held_out: float = HELD_OUT,
     report: Report | None = None,
+    warn: Warn = warnings.warn,
 ) -> Stream:
     """Open a stream by its name (one of STREAMS).
 
@@ -97,6 +100,7 @@ def open_stream(
     the official archive is downloaded once). `image_size` resizes to squares of that side;
     `images_per_class` keeps the first training images of each class and the whole test set.
     `classes_per_task`, `tasks` and `held_out` are for streams without a split of their own.
+    `report` hears how far the work is, and `warn` that something in the cache was damaged.
     """
     if name not in STREAMS:
         near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
@@ -146,5 +150,6 @@ def open_stream(
         tasks=tasks,
         held_out=held_out,
         report=silent if report is None else report,
+        warn=warn,
     )
     return _OPENERS[name](info, options)

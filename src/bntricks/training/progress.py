@@ -18,6 +18,11 @@ Sink = Callable[[dict[str, Any]], None]
 REPORT_SECONDS = 0.5
 
 
+def warning(sink: Sink) -> Callable[[str], None]:
+    """Tells the sink something that its reader should know."""
+    return lambda text: sink({"event": "warning", "text": text})
+
+
 class Progress:
     """Counts steps, remembers the first loss that was not finite, and says how far things are.
 

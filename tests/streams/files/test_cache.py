@@ -1,3 +1,4 @@
+import hashlib
 import json
 import shutil
 import signal
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from bntricks.errors import UserError
 from bntricks.runs.train import together
@@ -98,14 +100,81 @@ def test_writing_into_an_image_does_not_reach_the_cache(data):
         lambda e: [shutil.rmtree(e), e.write_text("a file in its place")],
     ],
 )
-def test_a_damaged_entry_is_built_again(data, cache, heard, damage):
+def test_a_damaged_entry_is_built_again(data, cache, heard, warned, damage):
     before = open_stream("seq-cifar10", data=data)
     images = before[4].train.x.clone()
-    damage(entry(cache))
-    again = open_stream("seq-cifar10", data=data, report=heard)
+    damaged = entry(cache)
+    damage(damaged)
+    again = open_stream("seq-cifar10", data=data, report=heard, warn=warned.append)
     assert "decoding" in heard.work
     assert again.fingerprint == before.fingerprint
     assert torch.equal(again[4].train.x, images)
+    (warning,) = warned
+    assert str(damaged) in warning
+    assert "damaged" in warning
+
+
+@pytest.mark.fault
+@settings(max_examples=60, deadline=None, suppress_health_check=[*HealthCheck])
+@given(file=st.sampled_from(["train.u8", "test.u8", "meta.json"]), draw=st.data())
+def test_no_flipped_bit_is_learned_from(data, cache, file, draw):
+    before = open_stream("seq-cifar10", data=data, image_size=8)
+    images = [task.train.x.clone() for task in before]
+    (resized,) = (cache / "images").glob("*-8px")
+    content = bytearray((resized / file).read_bytes())
+    at = draw.draw(st.integers(0, len(content) - 1))
+    content[at] ^= 1 << draw.draw(st.integers(0, 7))
+    (resized / file).write_bytes(content)
+    warned = []
+    again = open_stream("seq-cifar10", data=data, image_size=8, warn=warned.append)
+    assert len(warned) == 1
+    assert again.fingerprint == before.fingerprint
+    assert again.class_names == before.class_names
+    assert all(torch.equal(task.train.x, x) for task, x in zip(again, images, strict=True))
+    assert [task.train.y.tolist() for task in again] == [task.train.y.tolist() for task in before]
+
+
+@pytest.mark.fault
+def test_an_image_that_moved_to_another_class_is_noticed(data, cache, warned):
+    before = open_stream("seq-cifar10", data=data)
+    meta = entry(cache) / "meta.json"
+    values = json.loads(meta.read_text())
+    values["train"][0] += 1
+    values["train"][1] -= 1
+    meta.write_text(json.dumps(values))
+    again = open_stream("seq-cifar10", data=data, warn=warned.append)
+    assert len(warned) == 1
+    assert torch.equal(again[0].train.y, before[0].train.y)
+
+
+def test_an_entry_of_an_earlier_version_is_built_again(data, cache, warned):
+    open_stream("seq-cifar10", data=data)
+    meta = entry(cache) / "meta.json"
+    values = json.loads(meta.read_text())
+    del values["checksum"]
+    meta.write_text(json.dumps(values))
+    open_stream("seq-cifar10", data=data, warn=warned.append)
+    assert len(warned) == 1
+    assert "checksum" in json.loads(meta.read_text())
+
+
+def test_python_is_warned_as_python_warns(data, cache):
+    open_stream("seq-cifar10", data=data)
+    (entry(cache) / "test.u8").write_bytes(b"")
+    with pytest.warns(UserWarning, match="is damaged"):
+        open_stream("seq-cifar10", data=data)
+
+
+def test_a_process_reads_an_entry_once_to_verify_it(data, monkeypatch):
+    read = []
+    digest = hashlib.file_digest
+    monkeypatch.setattr(
+        "hashlib.file_digest",
+        lambda file, how: read.append(Path(file.name).name) or digest(file, how),
+    )
+    for _ in range(3):
+        open_stream("seq-cifar10", data=data)
+    assert [name for name in read if name.endswith(".u8")] == ["train.u8", "test.u8"]
 
 
 @pytest.mark.fault

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from bntricks.errors import HeldError, UserError
-from bntricks.files import PARTIAL, expanded, held, sync
-from bntricks.streams.files.progress import Report
+from bntricks.files import PARTIAL, expanded, held, shown, sync
+from bntricks.streams.files.progress import Report, Warn
 
 T = TypeVar("T")
 
@@ -31,9 +31,14 @@ def cache_folder() -> Path:
 
 
 def built_once(
-    target: Path, load: Callable[[Path], T | None], build: Callable[[Path], Path], report: Report
+    target: Path,
+    load: Callable[[Path], T | None],
+    build: Callable[[Path], Path],
+    report: Report,
+    warn: Warn,
 ) -> T:
-    """What `load` makes of the target; as long as that is None, the target is not there.
+    """What `load` makes of the target; as long as that is None, the target is not there, or is
+    damaged.
 
     Then `build` is called, by one process at a time, with a path that is free; what it returns,
     that path or a file in it, becomes the target. Any OSError of it is a failure to write.
@@ -57,6 +62,11 @@ def built_once(
             stack.callback(_remove, partial)
             loaded = load(target)  # another process may have built it meanwhile
             if loaded is None:
+                if target.exists():
+                    warn(
+                        f"the cache entry {shown(target)} is damaged or of an earlier version: "
+                        "making it again"
+                    )
                 built = build(partial)
                 _remove(target)
                 built.rename(target)

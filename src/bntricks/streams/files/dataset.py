@@ -4,7 +4,8 @@ are a slice.
 
 In the cache they are raw uint8 files that are mapped into memory, so that processes share their
 pages and nothing is copied. An entry is named after the content it was decoded from, is built once,
-appears whole or not at all, and is built again when its sizes are wrong.
+appears whole or not at all, and carries a checksum: a process that opens it reads every byte once,
+and builds it again if a single bit has changed.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -27,11 +29,13 @@ from bntricks.errors import UserError
 from bntricks.files import sync
 from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.image import Pixels, in_blocks
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import Report, Warn
 
 FORMAT = 1
 """Raised when decoding or the files change, so that old entries are no longer used."""
 IMAGES_AT_ONCE = 1024
+
+META, KINDS = "meta.json", ("train", "test")
 
 T = TypeVar("T")
 
@@ -97,7 +101,13 @@ def in_memory(
 
 
 def cached(
-    name: str, digest: str, plan: Callable[[], Plan], report: Report, *, size: int | None = None
+    name: str,
+    digest: str,
+    plan: Callable[[], Plan],
+    report: Report,
+    warn: Warn,
+    *,
+    size: int | None = None,
 ) -> Dataset:
     """The data set whose files have this digest, at its native size or resized.
 
@@ -107,11 +117,11 @@ def cached(
     def entry(ending: str, plan: Callable[[], Plan], what: str) -> Dataset:
         folder = cache_folder() / "images" / f"{name}-{digest[:32]}-v{FORMAT}{ending}"
         return built_once(
-            folder, _load, lambda partial: _write(partial, plan(), what, report), report
+            folder, _load, lambda partial: _write(partial, plan(), what, report), report, warn
         )
 
     def resizing(size: int) -> Plan:
-        native = cached(name, digest, plan, report)
+        native = cached(name, digest, plan, report, warn)
         train, test = (
             PlannedPart(part.counts, (block.numpy() for block in _resized(part.x, size)))
             for part in (native.train, native.test)
@@ -163,38 +173,67 @@ def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
     folder.mkdir()
     for kind, part in parts.items():
         # Plain writes: on a full disk they raise, where a mapped page would kill the process.
-        with (folder / f"{kind}.u8").open("wb") as file:
+        with (folder / _pixels(kind)).open("wb") as file:
             for block in part.blocks:
                 pixels = np.ascontiguousarray(block)
                 file.write(pixels.data)
                 digest.update(pixels.data)
                 done += len(pixels)
                 report(what, done, total)
-        sync(folder / f"{kind}.u8")
+        sync(folder / _pixels(kind))
     fingerprint = plan.fingerprint or digest.hexdigest()[:16]
     meta = {"shape": plan.shape, "class_names": plan.class_names, **counts}
-    (folder / "meta.json").write_text(json.dumps(meta | {"fingerprint": fingerprint}))
-    sync(folder / "meta.json")
+    known_by = {"fingerprint": fingerprint, "checksum": _checksum(digest, fingerprint)}
+    (folder / META).write_text(json.dumps(meta | known_by))
+    sync(folder / META)
     sync(folder)
     return folder
 
 
+def _checksum(digest: hashlib._Hash, fingerprint: str) -> str:
+    """Of a whole entry. `digest` knows all but the fingerprint, which a resized entry has from the
+    native one."""
+    return hashlib.sha256(f"{digest.hexdigest()} {fingerprint}".encode()).hexdigest()
+
+
 def _load(folder: Path) -> Dataset | None:
-    """The entry, or None if it is missing or not whole."""
+    """The entry, or None if it is missing or damaged. Entries of earlier versions have no checksum,
+    and count as damaged."""
 
     def part(kind: str) -> Part:
         counts = tuple(meta[kind])
-        path, shape = folder / f"{kind}.u8", (sum(counts), *meta["shape"])
-        if len(shape) != 4 or len(counts) != len(names) or min(counts) < 1:
-            raise ValueError(path)
-        if path.stat().st_size != prod(shape):
-            raise ValueError(path)
+        shape = (sum(counts), *meta["shape"])
         # Copy-on-write: torch gets the writable array it wants, the file stays as it is.
-        return Part(torch.from_numpy(np.memmap(path, np.uint8, mode="c", shape=shape)), counts)
+        pixels = np.memmap(folder / _pixels(kind), np.uint8, mode="c", shape=shape)
+        return Part(torch.from_numpy(pixels), counts)
 
     try:
-        meta = json.loads((folder / "meta.json").read_text())
-        names = tuple(meta["class_names"])
-        return Dataset(part("train"), part("test"), names, str(meta["fingerprint"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        states = [(folder / name).stat() for name in (META, *map(_pixels, KINDS))]
+        meta = _verified(folder, tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in states))
+        return Dataset(
+            part("train"), part("test"), tuple(meta["class_names"]), str(meta["fingerprint"])
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=64)
+def _verified(folder: Path, state: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
+    """What an entry says about itself, once every byte of it has been read and found right; again
+    only when its files are not in the same state any more."""
+    meta: dict[str, Any] = json.loads((folder / META).read_bytes())
+    shape, names, counts = meta["shape"], meta["class_names"], [meta[kind] for kind in KINDS]
+    digest = _start_digest(shape, names, *counts)
+    for kind, (_, size, _), of_class in zip(KINDS, state[1:], counts, strict=True):
+        if len(of_class) != len(names) or min(of_class) < 1 or size != sum(of_class) * prod(shape):
+            raise ValueError(kind)
+        # Read, not mapped: pages of a mapping would count as memory of this process.
+        with (folder / _pixels(kind)).open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    if meta["checksum"] != _checksum(digest, meta["fingerprint"]):
+        raise ValueError("the checksum does not match")
+    return meta
+
+
+def _pixels(kind: str) -> str:
+    return f"{kind}.u8"

@@ -11,7 +11,7 @@ from pathlib import Path
 from bntricks.errors import UserError
 from bntricks.files import sync
 from bntricks.streams.files.cache import built_once, cache_folder
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import Report, Warn
 
 LARGEST = 1 << 30
 """Bytes after which a download is given up: no known archive has a third of them."""
@@ -22,7 +22,7 @@ RETRIES = 2
 _BY_HAND = "fetch the file by hand and give the folder it lies in"
 
 
-def fetch(name: str, url: str, md5: str, report: Report) -> Path:
+def fetch(name: str, url: str, md5: str, report: Report, warn: Warn) -> Path:
     """The path of the archive of this name, downloaded if it is not in the cache yet.
 
     The mirror in BNT_MIRROR takes the place of the official host.
@@ -39,6 +39,7 @@ def fetch(name: str, url: str, md5: str, report: Report) -> Path:
         whole,
         lambda folder: _download(name, url, md5, folder, report),
         report,
+        warn,
     )
 
 

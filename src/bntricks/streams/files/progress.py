@@ -1,8 +1,13 @@
-"""How long work (hashing, decoding, downloading) reports its progress. Nothing here prints."""
+"""How long work (hashing, decoding, downloading) reports its progress, and what a user should know
+of it. Nothing here prints."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
+
+Warn = Callable[[str], None]
+"""Called with a sentence about something that was mended, and that a user should know of."""
 
 
 class Report(Protocol):

@@ -39,6 +39,7 @@ def folder(info: StreamInfo, options: Options) -> Stream:
         hashlib.sha256(f"{content} {size} {options.held_out}".encode()).hexdigest(),
         lambda: _plan(source, files, size, options.held_out),
         options.report,
+        options.warn,
     )
     return make_stream(
         info.name,
