@@ -35,6 +35,7 @@ from bntricks.networks.head import features
 from bntricks.report.verdicts import value
 from bntricks.runs import record as records
 from bntricks.runs.checkpoint import Checkpoints, digest
+from bntricks.runs.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.training.state import State
 from helpers.records import a_run
@@ -272,8 +273,8 @@ def test_a_policy_of_ones_own_serves_runs_and_adopted_networks(tmp_path):
 def test_a_new_metric_is_there_for_old_records_and_for_claims(tmp_path, monkeypatch):
     old = a_run(final=40.0, r=[[90.0, None], [40.0, 60.0]])
     records.save(old, tmp_path)
-    monkeypatch.setitem(records.METRICS, "worst_task", lambda r: min(r[-1]))
-    read = records.load(tmp_path)
+    monkeypatch.setitem(METRICS, "worst_task", lambda r: min(r[-1]))
+    read = records.load(tmp_path, warn=pytest.fail)
     assert read.metrics["worst_task"] == 40.0
     assert value(read, "worst_task") == 40.0
 

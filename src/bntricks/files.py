@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -90,6 +92,14 @@ def reading(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(f"cannot read {shown(path)}: {error.strerror or error}") from error
+
+
+def regular_bytes(path: Path) -> bytes:
+    """The content of a file, or an OSError. What is no regular file is not opened: a pipe would
+    wait for ever, and a device never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    return path.read_bytes()
 
 
 def expanded(path: Path | str) -> Path:

@@ -9,7 +9,7 @@ from bntricks.paper import Side, Study, load_study
 from bntricks.report.groups import group
 from bntricks.report.verdicts import groups_of, value, verdicts
 from bntricks.runs.maps import BiasedPhi
-from bntricks.runs.record import METRICS
+from bntricks.runs.metrics import METRICS
 from helpers import records
 
 MATRIX = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]

@@ -1,6 +1,7 @@
 """Checkpoint files: whole or noticed, never unpickled, two generations."""
 
 import hashlib
+import os
 import pickle
 
 import pytest
@@ -91,9 +92,54 @@ def test_the_one_before_serves_when_the_newest_is_torn(tmp_path):
     (tmp_path / NEWEST).write_bytes((tmp_path / NEWEST).read_bytes()[:-1])
     assert kept.load() == {"step": 2}
     assert len(warnings) == 1
+    assert "trying the one before it" in warnings[0]
     (tmp_path / BEFORE).write_bytes(b"")
     assert kept.load() is None
-    assert len(warnings) == 3
+    assert len(warnings) == 2
+    assert "the run starts over" in warnings[1]
+
+
+def make_folder(path):
+    path.mkdir()
+    (path / "somebody's file").touch()
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [lambda path: path.write_bytes(b"torn"), make_folder, os.mkfifo],
+    ids=["a torn file", "a folder", "a pipe"],
+)
+def test_what_is_no_checkpoint_never_takes_the_place_of_a_whole_one(tmp_path, replace):
+    warnings = []
+    kept = Checkpoints(tmp_path, MADE_WITH, warn=warnings.append)
+    for step in (1, 2):
+        kept.save({"step": step})
+    (tmp_path / NEWEST).unlink()
+    replace(tmp_path / NEWEST)
+    assert kept.load() == {"step": 1}
+    assert NEWEST in warnings[0]
+    kept.save({"step": 3})
+    (tmp_path / NEWEST).unlink()  # a kill between the two renames
+    assert kept.load() == {"step": 1}
+    kept.save({"step": 4})
+    assert kept.load() == {"step": 4}
+    kept.remove()
+    assert not (tmp_path / NEWEST).exists()
+    assert not (tmp_path / BEFORE).exists()
+
+
+def test_a_folder_in_a_checkpoints_place_does_not_keep_a_run_from_starting_over(tmp_path):
+    make_folder(tmp_path / NEWEST)
+    kept = Checkpoints(tmp_path, MADE_WITH)
+    kept.remove()
+    kept.save({"step": 1})
+    assert kept.load() == {"step": 1}
+
+
+def test_a_process_that_does_not_write_moves_nothing(tmp_path):
+    (tmp_path / NEWEST).write_bytes(b"torn")
+    assert Checkpoints(tmp_path, MADE_WITH, writes=False).load() is None
+    assert [path.name for path in tmp_path.iterdir()] == [NEWEST]
 
 
 def test_a_writer_killed_between_its_renames_costs_nothing(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bntricks.runs import record
+from bntricks.runs import metrics
 
 pytestmark = pytest.mark.law
 
@@ -10,29 +10,29 @@ R = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]
 
 
 def test_accuracy_is_the_mean_of_the_last_row():
-    assert record.acc(R) == pytest.approx((30 + 85 + 70) / 3)
+    assert metrics.acc(R) == pytest.approx((30 + 85 + 70) / 3)
 
 
 def test_backward_transfer_compares_with_the_diagonal():
-    assert record.bwt(R) == pytest.approx(((30 - 90) + (85 - 80)) / 2)
+    assert metrics.bwt(R) == pytest.approx(((30 - 90) + (85 - 80)) / 2)
 
 
 def test_forgetting_compares_with_the_best_ever():
-    assert record.forgetting(R) == pytest.approx(((90 - 30) + (85 - 85)) / 2)
+    assert metrics.forgetting(R) == pytest.approx(((90 - 30) + (85 - 85)) / 2)
 
 
 def test_accuracy_so_far_and_on_the_last_task():
-    assert record.last_task(R) == 70.0
-    assert record.acc_after_each_task(R) == [90.0, 70.0, pytest.approx(185 / 3)]
+    assert metrics.last_task(R) == 70.0
+    assert metrics.acc_after_each_task(R) == [90.0, 70.0, pytest.approx(185 / 3)]
 
 
 def test_what_was_never_measured_is_no_number():
     joint = [[None, None], [50.0, 70.0]]
-    assert record.acc(joint) == 60.0
-    assert record.bwt(joint) is None
-    assert record.forgetting(joint) is None
-    assert record.acc_after_each_task(joint) == [None, 60.0]
+    assert metrics.acc(joint) == 60.0
+    assert metrics.bwt(joint) is None
+    assert metrics.forgetting(joint) is None
+    assert metrics.acc_after_each_task(joint) == [None, 60.0]
 
 
 def test_one_task_has_nothing_to_forget():
-    assert record.bwt([[80.0]]) is None
+    assert metrics.bwt([[80.0]]) is None

@@ -30,7 +30,7 @@ def test_what_is_saved_is_read_again(saved):
 def test_a_flipped_bit_changes_nothing_or_is_refused(saved, seed):
     content, generator = saved.read_bytes(), random.Random(seed)
     before = records.read(saved).to_json()
-    refusals = []
+    refusals, warnings = [], []
     for _ in range(200):
         flipped = bytearray(content)
         flipped[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
@@ -39,10 +39,13 @@ def test_a_flipped_bit_changes_nothing_or_is_refused(saved, seed):
             record = records.read(saved)
         except UserError as error:
             refusals.append(str(error))
+            assert records.load(saved.parent, warnings.append) is None
         else:
             assert record.to_json() == before  # white space, say
+            assert records.load(saved.parent, warnings.append) == record
     assert len(refusals) > 100
-    assert all(str(saved) in refusal for refusal in refusals)
+    assert len(warnings) == len(refusals)
+    assert all(str(saved) in text and "\n" not in text for text in refusals + warnings)
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,12 @@ def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
     show(columns, rows)
 
 
+def warnings(event: dict[str, Any]) -> None:
+    """A sink that shows warnings alone."""
+    if event["event"] == "warning":
+        complain(event["text"])
+
+
 def complain(message: str) -> None:
     """Print a message to stderr in plain text: never markup, never wrapped."""
     print(f"bnt: {message}", file=sys.stderr)

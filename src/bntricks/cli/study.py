@@ -110,7 +110,7 @@ def study(
         device=device,
     )
     shared = Shared(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
-    seconds = seconds_left(configs, data, out, chosen.probe)
+    seconds = seconds_left(configs, data, out, chosen.probe, console.warnings)
     runs = f"{name}: {len(configs)} runs"
     results: list[Record | Failure] = []
     with board(configs) as sink:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from bntricks.runs.record import METRICS
+from bntricks.runs.metrics import METRICS
 
 Kind = Literal["greater", "sign", "similar", "trend"]
 

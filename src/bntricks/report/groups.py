@@ -15,7 +15,8 @@ from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import unique
 from bntricks.report.statistics import mean, sd
-from bntricks.runs.record import METRICS, Record
+from bntricks.runs.metrics import METRICS
+from bntricks.runs.record import Record
 
 OF_THE_METHOD = {"hyper", "balance", "as_published"}
 OF_THE_MEMORY = {"memory", "memory_batch"}

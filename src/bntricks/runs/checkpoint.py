@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.files import write_atomically
+from bntricks.files import regular_bytes, shown, write_atomically
 
 State = dict[str, Any]
 
@@ -69,12 +69,16 @@ class Checkpoints:
         for name in (NEWEST, BEFORE):
             path = self.folder / name
             try:
-                content = unpack(path.read_bytes())
+                content = unpack(regular_bytes(path))
                 made_with, state = dict(content["made_with"]), dict(content["state"])
             except FileNotFoundError:
                 continue
-            except (CorruptError, KeyError, TypeError, ValueError) as error:
-                self.warn(f"{path} is not whole ({error}): trying the one before it")
+            except (OSError, CorruptError, KeyError, TypeError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or error
+                after = "trying the one before it" if name == NEWEST else "the run starts over"
+                self.warn(f"{shown(path)} is not a whole checkpoint ({reason}): {after}")
+                if self.writes:  # so that it never takes the place of a whole one
+                    _set_aside(path)
                 continue
             self._refuse_others(path, made_with)
             return state
@@ -82,7 +86,11 @@ class Checkpoints:
 
     def remove(self) -> None:
         for name in (NEWEST, BEFORE):
-            (self.folder / name).unlink(missing_ok=True)
+            if (path := self.folder / name).is_dir():
+                _set_aside(path)
+            path.unlink(missing_ok=True)
+            if _aside(path).is_file():
+                _aside(path).unlink()
 
     def _refuse_others(self, path: Path, made_with: dict[str, str]) -> None:
         keys = sorted({*made_with, *self.made_with})
@@ -97,6 +105,15 @@ class Checkpoints:
                 "it was made with, or train again from the start",
                 remedy="force",
             )
+
+
+def _set_aside(path: Path) -> None:
+    """Keep what is no checkpoint under another name: it may be a folder, or somebody else's."""
+    path.replace(_aside(path))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.refused")
 
 
 def pack(state: State) -> bytes:

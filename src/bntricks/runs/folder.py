@@ -12,7 +12,7 @@ import json
 import platform
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from bntricks.runs.train import Measured, Outcome, Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.learner import Learner
-from bntricks.training.progress import Sink
+from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
@@ -57,10 +57,11 @@ def run(
     that has not looked at this run yet, it is trained again, to the same bits."""
     stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
+    warn = warning(sink)
     with _writing_to(folder):
         looked = probe is None or probes.looked(probe, folder, stream)
-        if not force and looked and (record := finished(config, stream, out)) is not None:
-            if not (folder / records.NAME).exists():
+        if not force and looked and (record := finished(config, stream, out, warn)) is not None:
+            if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
             return record.model_copy(update={"path": folder, "already_there": True})
@@ -68,7 +69,7 @@ def run(
             folder,
             made_with(config, stream),
             seconds=checkpoint_seconds,
-            warn=lambda text: sink({"event": "warning", "text": text}),
+            warn=warn,
         )
         work = _Work(config, stream, folder, checkpoints, track, probe)
         with joined(config.ranks, config.device) as ranks:
@@ -79,12 +80,14 @@ def run(
     return record.model_copy(update={"path": folder})
 
 
-def finished(config: Config, stream: Stream, out: Path | str) -> Record | None:
-    """The record of this run, if it is there. What was trained under another name of the same
-    recipe is the same run, to the bit; its record says so."""
+def finished(
+    config: Config, stream: Stream, out: Path | str, warn: Callable[[str], None]
+) -> Record | None:
+    """The record of this run, if it is there and can be believed. What was trained under another
+    name of the same recipe is the same run, to the bit; its record says so."""
     for name in (config.method, *same_recipe(config.method, config.hyper)):
         renamed = config.model_copy(update={"method": name})
-        record = records.load(Path(out) / renamed.identity(stream.fingerprint))
+        record = records.load(Path(out) / renamed.identity(stream.fingerprint), warn)
         if record is None:
             continue
         if record.config != renamed or record.data.fingerprint != stream.fingerprint:
@@ -99,7 +102,13 @@ def finished(config: Config, stream: Stream, out: Path | str) -> Record | None:
     return None
 
 
-def resume(folder: Path | str, *, data: Path | str | None = None, **how: Any) -> Record:
+def resume(
+    folder: Path | str,
+    *,
+    data: Path | str | None = None,
+    sink: Sink = lambda event: None,
+    **how: Any,
+) -> Record:
     """Go on with the run in this folder; `data` if it has moved."""
     folder = Path(folder)
     try:
@@ -112,14 +121,14 @@ def resume(folder: Path | str, *, data: Path | str | None = None, **how: Any) ->
             "or repeat the `bnt run` that made it"
         ) from None
     data = data or data_then
-    stream, resolved = resolve(config, data)
+    stream, resolved = resolve(config, data, sink)
     if (name := resolved.identity(stream.fingerprint)) != folder.absolute().name:
         raise UserError(
             f"{folder} is not the run it says it is, which would be named {name}: the folder was "
             "renamed, or the data is not what it was; give the folder that has it",
             remedy="data",
         )
-    return run(config, data=data, out=folder.parent, track=track, **how)
+    return run(config, data=data, out=folder.parent, track=track, sink=sink, **how)
 
 
 @dataclass(frozen=True, slots=True)

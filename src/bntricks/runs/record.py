@@ -1,16 +1,15 @@
 """What a run leaves behind: the accuracy matrix R, and how it came about.
 
 R[i][j] is the accuracy in percent on task j after task i (paper, Sec. 3.1); entries that were never
-measured are None. Metrics are pure functions of R, computed when a record is read, so a metric that
-is added here is there for old records too. A record checks itself wherever it is read: what the
-file says must follow from its own matrix and configuration. Nothing here needs torch.
+measured are None. A record checks itself wherever it is read: what the file says must follow from
+its own matrix and configuration, and its checksum must match. Nothing here needs torch.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Self
@@ -18,55 +17,15 @@ from typing import Annotated, Any, NoReturn, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bntricks.errors import UserError, first_mistake
-from bntricks.files import write_atomically
+from bntricks.files import reading, regular_bytes, shown, write_atomically
 from bntricks.runs.config import Config
 from bntricks.runs.maps import BiasedPhi
-
-Matrix = Sequence[Sequence[float | None]]
+from bntricks.runs.metrics import METRICS, metrics
 
 NAME = "record.json"
+REFUSED = "record.json.refused"
+"""One that was not believed, when the run was trained again."""
 ROUNDING = 1e-6
-
-
-def acc(r: Matrix) -> float:
-    """Mean accuracy over all tasks after the last one."""
-    return _mean([_known(value) for value in r[-1]])
-
-
-def bwt(r: Matrix) -> float | None:
-    """Backward transfer: how much earlier tasks gained since they were learned, mostly < 0."""
-    return _after_learning(r, lambda column, j: column[j])
-
-
-def forgetting(r: Matrix) -> float | None:
-    """Mean drop of earlier tasks from the best accuracy they ever had."""
-    drop = _after_learning(r, lambda column, j: max(v for v in column if v is not None))
-    return None if drop is None else -drop
-
-
-def last_task(r: Matrix) -> float:
-    """Accuracy on the newest task after it was learned."""
-    return _known(r[-1][-1])
-
-
-def acc_after_each_task(r: Matrix) -> list[float | None]:
-    """ACC after every task, over the tasks seen by then (Figure 3, left)."""
-    measured = [[value for value in row if value is not None] for row in r]
-    return [_mean(row) if row else None for row in measured]
-
-
-METRICS: dict[str, Callable[[Matrix], Any]] = {
-    "acc": acc,
-    "bwt": bwt,
-    "forgetting": forgetting,
-    "last_task": last_task,
-    "acc_after_each_task": acc_after_each_task,
-}
-"""Every metric of an accuracy matrix, by its name in a record."""
-
-
-def metrics(r: Matrix) -> dict[str, Any]:
-    return {name: metric(r) for name, metric in METRICS.items()}
 
 
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
@@ -205,10 +164,12 @@ class Record(_Part):
 
 
 def save(record: Record, folder: Path) -> None:
+    """Write a record. One that was there and cannot be believed is kept under another name."""
     values = record.to_json()
     values["checksum"] = checksum(values)
     text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
-    write_atomically(folder / NAME, text.encode())
+    believed = load(folder, lambda reason: None) is not None
+    write_atomically(folder / NAME, text.encode(), keep=None if believed else folder / REFUSED)
 
 
 def checksum(values: dict[str, Any]) -> str:
@@ -216,34 +177,48 @@ def checksum(values: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def load(folder: Path) -> Record | None:
-    """The record of the run in this folder, None if there is none."""
+def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
+    """The record of the run in this folder, None if there is none that can be believed; `warn` is
+    told of one that cannot."""
     path = folder / NAME
-    return read(path) if path.exists() else None
+    with reading(path):
+        if not path.exists():
+            return None
+    try:
+        return _believed(path)
+    except _DamagedError as error:
+        warn(f"{shown(path)} is no record of a run ({error}): the run is trained again")
+        return None
 
 
 def read(path: Path) -> Record:
-    """The record in a file."""
+    """The record in a file, which must be there and whole."""
     try:
-        values = json.loads(path.read_bytes(), parse_constant=_refuse)
-        record = Record.from_json(values)
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        return _believed(path)
+    except _DamagedError as error:
+        raise UserError(
+            f"{shown(path)} is no record of a run ({error}): delete it, or train the run again",
+            remedy="force",
+        ) from None
+
+
+class _DamagedError(Exception):
+    """Why a file is not believed."""
+
+
+def _believed(path: Path) -> Record:
+    with reading(path):
+        content = regular_bytes(path)
+    try:
+        record = Record.from_json(json.loads(content, parse_constant=_refuse))
     except ValidationError as error:
-        _refuse_file(path, first_mistake(error))
+        raise _DamagedError(shown(first_mistake(error))) from None
     except json.JSONDecodeError:
-        _refuse_file(path, "not whole JSON")
+        raise _DamagedError("not whole JSON") from None
     except (ValueError, RecursionError) as error:
-        _refuse_file(path, str(error).splitlines()[0])
+        raise _DamagedError(shown(str(error).splitlines()[0])) from None
     place = path.parent if path.name == NAME else path
     return record.model_copy(update={"path": place, "already_there": True})
-
-
-def _refuse_file(path: Path, reason: str) -> NoReturn:
-    raise UserError(
-        f"{path} is no record of a run ({reason}): delete it, or train the run again",
-        remedy="force",
-    )
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -265,23 +240,3 @@ def _same(given: Any, right: Any) -> bool:
     if right is None or not isinstance(given, int | float):
         return given is right
     return bool(abs(given - right) < ROUNDING)
-
-
-def _after_learning(r: Matrix, reference: Any) -> float | None:
-    """Mean over all tasks but the last of R[T][j] minus a reference from column j."""
-    changes = []
-    for j in range(len(r) - 1):
-        if r[j][j] is None:
-            return None  # Joint: nothing was measured on the way
-        changes.append(_known(r[-1][j]) - reference([row[j] for row in r], j))
-    return _mean(changes) if changes else None
-
-
-def _known(value: float | None) -> float:
-    if value is None:
-        raise ValueError("the accuracy matrix has no complete last row")
-    return value
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

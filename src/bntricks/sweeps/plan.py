@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from bntricks.runs.config import Config, parse
 
 if TYPE_CHECKING:
     from bntricks.streams import Stream
+    from bntricks.training.progress import Sink
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""
@@ -58,6 +60,7 @@ def seconds_left(
     data: Path | str | None,
     out: Path | str,
     probe: str | None = None,
+    sink: Sink = lambda event: None,
 ) -> float:
     """About how long the runs still to be made take on one core, from the times of a few steps."""
     from bntricks.batch import batch_count
@@ -67,11 +70,12 @@ def seconds_left(
 
     total, measured = 0.0, dict[str, float]()
     for requested in configs:
-        stream, config = resolve(requested, data)
+        stream, config = resolve(requested, data, sink)
         folder = Path(out) / config.identity(stream.fingerprint)
         probed = probe is None or probes.looked(probe, folder, stream)
-        if probed and finished(config, stream, out) is not None:
-            continue
+        with suppress(UserError):  # which is for the run itself to say
+            if probed and finished(config, stream, out, warn=lambda text: None) is not None:
+                continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()
         if key not in measured:

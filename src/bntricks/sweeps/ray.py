@@ -125,11 +125,14 @@ def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
     except ray.exceptions.RayError as error:
         return Failure(config, f"the cluster lost this run: {str(error).splitlines()[0]}")
     folder = _folder(record)
-    if not (folder / NAME).exists():  # the node does not share our storage
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
-            write_atomically(folder / name, content)
-    checked = records.read(folder / NAME)
+    try:
+        if records.load(folder, warn=lambda text: None) is None:  # the node has its own storage
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
+                write_atomically(folder / name, content)
+        checked = records.read(folder / NAME)
+    except UserError as error:
+        return failure(config, error)
     return checked.model_copy(update={"already_there": record.already_there})
 
 
