@@ -35,6 +35,8 @@ class Published:
     open_archive: type[Tar] | type[Zip]
     members: Callable[[Folder], Sequence[str]]
     """The files in the unpacked folder that images, labels and names are read from."""
+    file_limit: int
+    """Bytes that none of them exceeds."""
     plan: Callable[[Any], Plan]
     """Of a Folder, or of what `open_archive` opens."""
     classes: int
@@ -76,7 +78,7 @@ def published_stream(
         if source is None:  # what is in the cache need not be downloaded
             digest = published.md5
         elif isinstance(source, Folder):
-            digest = source.digest(published.members(source), report)
+            digest = source.digest(published.members(source), published.file_limit, report)
         else:
             digest = archive_digest(source.path, report)
         return make_stream(

@@ -4,6 +4,7 @@ import gzip
 import io
 import shutil
 import tarfile
+import tracemalloc
 import zipfile
 
 import pytest
@@ -95,9 +96,19 @@ def test_an_absurd_size_is_refused_before_it_is_read(tmp_path):
 
 
 def test_a_tar_that_swells_between_its_members_is_refused(tmp_path, files, monkeypatch):
-    monkeypatch.setattr(cifar, "FILE_LIMIT", 100_000)
+    monkeypatch.setattr(cifar, "FILE_LIMIT", 400_000)
     path = pack(tmp_path / "cifar-10-binary.tar.gz", files, padding=bytes(1_000_000))
-    fails(path, "unpacks to more than 700,000 bytes")
+    fails(path, "unpacks to more than 400,000 bytes")
+
+
+def test_a_tar_whose_headers_swell_is_refused(tmp_path, files, monkeypatch):
+    monkeypatch.setattr(cifar, "FILE_LIMIT", 400_000)
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as tar:
+        member = tarfile.TarInfo("cifar-10-batches-bin/data_batch_1.bin")
+        member.pax_headers = {"comment": "x" * 1_000_000}
+        tar.addfile(member)
+    fails(path, "unpacks to more than 400,000 bytes")
 
 
 def test_a_tar_of_countless_members_is_refused(tmp_path, files, monkeypatch):
@@ -113,10 +124,45 @@ def test_a_huge_jpeg_in_a_zip_is_refused(tmp_path, tiny, official):
     fails(path, "bomb.JPEG", "5,000,001 bytes", stream="seq-tiny-imagenet")
 
 
+def lie_about_the_size(path, name, size):
+    """Change what the directory of a zip says about a member."""
+    raw = bytearray(path.read_bytes())
+    entry = raw.rindex(name.encode()) - 46
+    assert raw[entry : entry + 4] == b"PK\x01\x02"
+    raw[entry + 24 : entry + 28] = size.to_bytes(4, "little")
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize(
+    "method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+def test_a_zip_that_lies_about_a_size_is_not_inflated_past_the_limit(tmp_path, method):
+    path, limit = tmp_path / "bomb.zip", 100_000
+    with zipfile.ZipFile(path, "w", method) as packed:
+        packed.writestr("top/bomb.JPEG", bytes(100 * limit))
+    lie_about_the_size(path, "top/bomb.JPEG", limit)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"cannot read the archive .*bomb"):
+            archive.Zip(path, "top").read("bomb.JPEG", limit)
+        assert tracemalloc.get_traced_memory()[1] < 10 * limit
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_huge_file_in_a_folder_is_refused(tmp_path, official, monkeypatch):
     monkeypatch.setattr(cifar, "FILE_LIMIT", 50_000)
     official.cifar10(tmp_path)
     fails(tmp_path, "data_batch_1.bin", "92,190 bytes", "50,000")
+
+
+@pytest.mark.parametrize("name", ["cifar-10-binary.tar.gz", "data_batch_1.bin"])
+def test_a_file_without_end_is_refused_before_it_is_read(tmp_path, official, name):
+    folder = official.cifar10(tmp_path)
+    path = folder / name if name.endswith(".bin") else tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(300 << 30)  # a hole: it takes no room on disk
+    fails(path if path.suffix == ".gz" else tmp_path, name, "322,122,547,200 bytes")
 
 
 @pytest.mark.parametrize("keep", [0, 50, 5_000])

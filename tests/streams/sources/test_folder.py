@@ -295,6 +295,13 @@ def test_a_pipe_and_a_broken_link_are_named_and_not_waited_for(zoo):
     fails(zoo, "ant/link.png", "no such file")
 
 
+def test_a_huge_file_is_refused_before_anything_is_read(zoo, heard):
+    with (zoo / "bee" / "huge.png").open("wb") as file:
+        file.truncate(300 << 30)  # a hole: it takes no room on disk
+    fails(zoo, "bee/huge.png", "322,122,547,200 bytes", "256,000,000", report=heard)
+    assert heard == []
+
+
 def test_a_home_that_is_not_there_is_a_missing_folder():
     fails("~nobody-of-this-name/zoo", "~nobody-of-this-name/zoo does not exist")
 

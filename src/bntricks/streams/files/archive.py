@@ -20,10 +20,12 @@ from threading import Lock
 from typing import IO, cast
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown
+from bntricks.files import reading, regular_bytes, shown
 from bntricks.streams.files.progress import Report
 
 MOST_MEMBERS = 1000
+LARGEST = 1 << 30
+"""Bytes of an archive: no known one has a third of them."""
 
 
 class Folder:
@@ -51,7 +53,7 @@ class Folder:
         path = self.path / name
         with reading(path):
             _check_size(path, path.stat().st_size, limit)
-            return path.read_bytes()
+            return regular_bytes(path)
 
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
         missing = [name for name in names if not (self.path / name).is_file()]
@@ -59,8 +61,11 @@ class Folder:
             raise _lacking(self.path, missing)
         return {name: self.read(name, limit) for name in names}
 
-    def digest(self, names: Sequence[str], report: Report) -> str:
-        """A hash of these files' names and contents."""
+    def digest(self, names: Sequence[str], limit: int, report: Report) -> str:
+        """A hash of these files' names and contents, none of which may have more bytes than this;
+        all sizes are checked before anything is read."""
+        for name in names:
+            _check_file(self.path / name, limit)
         digest = hashlib.sha256()
         for done, name in enumerate(names):
             if done % 256 == 0:
@@ -71,7 +76,8 @@ class Folder:
 
 
 class Tar:
-    """A .tar.gz, read from its beginning to its end in one pass. `root` is its top folder."""
+    """A .tar.gz, read from its beginning to its end in one pass. `root` is its top folder. A limit
+    is for all that it unpacks to."""
 
     def __init__(self, path: Path, root: str) -> None:
         self.path, self.root = path, root
@@ -79,7 +85,7 @@ class Tar:
     def read_all(self, names: Sequence[str], limit: int) -> dict[str, bytes]:
         contents: dict[str, bytes] = {}
         with _readable(self.path), gzip.open(self.path) as file:
-            bounded = _Bounded(file, limit * len(names), self.path)
+            bounded = _Bounded(file, limit, self.path)
             with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
                 for number, member in enumerate(tar):
                     if number == MOST_MEMBERS:
@@ -125,12 +131,17 @@ class Zip:
             raise _lacking(self.path, [member]) from None
         _check_size(f"{member} in {self.path}", info.file_size, limit)
         with self._lock, _readable(self.path):
-            return self._zip.read(info)
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member} is compressed in a way that has no bounds")
+            with self._zip.open(info) as file:
+                # The directory may lie about the size: without a bound, all of it is inflated.
+                return file.read(limit + 1)
 
 
 def archive_digest(path: Path, report: Report) -> str:
     """A hash of the whole file: its md5, by which the official one is known, so that an archive
     fetched by hand shares its cache entry with it."""
+    _check_file(path, LARGEST)
     report(f"reading {shown(path.name)}", 0, None)
     with _readable(path), path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
@@ -169,12 +180,17 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _content_digest(path: Path) -> bytes:
-    with reading(path), suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-            raise UserError(f"{shown(path)} is not a regular file: move it away")
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+    with reading(path), suppress(FileNotFoundError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
     return b"missing"  # whoever needs the file will report it
+
+
+def _check_file(path: Path, limit: int) -> None:
+    with reading(path), suppress(FileNotFoundError):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            raise UserError(f"{shown(path)} is not a regular file: move it away")
+        _check_size(path, status.st_size, limit)
 
 
 def _lacking(path: Path, missing: Sequence[str]) -> UserError:
@@ -184,5 +200,5 @@ def _lacking(path: Path, missing: Sequence[str]) -> UserError:
 def _check_size(what: str | Path, size: int, limit: int) -> None:
     if size > limit:
         raise UserError(
-            f"{shown(what)} has {size:,} bytes, and the real one at most {limit:,}: replace it"
+            f"{shown(what)} has {size:,} bytes, and at most {limit:,} are read: replace it"
         )

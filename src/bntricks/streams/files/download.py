@@ -10,11 +10,9 @@ from pathlib import Path
 
 from bntricks.errors import UserError
 from bntricks.files import sync
+from bntricks.streams.files.archive import LARGEST
 from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.progress import Report, Warn
-
-LARGEST = 1 << 30
-"""Bytes after which a download is given up: no known archive has a third of them."""
 
 RETRIES = 2
 """After a broken connection or a wrong hash."""

@@ -100,6 +100,7 @@ def _published(files: Files, folder: str, md5: str, marker: str, moments: Moment
         marker=marker,
         open_archive=Tar,
         members=lambda _: files.members,
+        file_limit=FILE_LIMIT,
         plan=partial(_plan, files),
         classes=files.classes,
         image_size=32,

@@ -13,7 +13,7 @@ from bntricks.errors import UserError
 from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.dataset import Plan, PlannedPart, cached
-from bntricks.streams.files.image_files import decode, images_by_class
+from bntricks.streams.files.image_files import FILE_LIMIT, decode, images_by_class
 from bntricks.streams.published import check_folder
 from bntricks.streams.registry import Options, StreamInfo, stream
 from bntricks.streams.stream import Stream
@@ -33,7 +33,7 @@ def folder(info: StreamInfo, options: Options) -> Stream:
     files = images_by_class(source)
     order = choose_order(list(files), options.classes_per_task, options.tasks)
     size = options.image_size or info.image_size
-    content = source.digest(list(chain.from_iterable(files.values())), options.report)
+    content = source.digest(list(chain.from_iterable(files.values())), FILE_LIMIT, options.report)
     dataset = cached(
         "folder",
         hashlib.sha256(f"{content} {size} {options.held_out}".encode()).hexdigest(),

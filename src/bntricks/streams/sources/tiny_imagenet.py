@@ -92,6 +92,7 @@ TINY_IMAGENET = Published(
     marker=WNIDS,
     open_archive=Zip,
     members=_members,
+    file_limit=TEXT_LIMIT,
     plan=_plan,
     classes=CLASSES,
     image_size=SIZE,
