@@ -80,6 +80,14 @@ def test_an_empty_memory_gives_nothing_and_a_small_one_gives_what_it_has():
     assert sorted(store.sample(8).ids.tolist()) == [0, 1, 2]
 
 
+def test_a_sample_that_is_stored_twice_counts_once():
+    store = memory(10)
+    assert store.distinct == 0
+    offer(store, [0, 1, 0], task=1)
+    offer(store, [0, 2], task=2)
+    assert (len(store), store.distinct) == (5, 4)  # ids begin anew in every task
+
+
 def test_earlier_tasks_can_be_drawn_alone():
     store = memory(50)
     offer(store, range(10), task=1)

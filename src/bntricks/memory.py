@@ -88,6 +88,13 @@ class Memory:
                 store[: len(kept)] = store[kept.to(store.device)]
         self.filled = len(kept)
 
+    @property
+    def distinct(self) -> int:
+        """How many different samples are stored, by task and id. A reservoir that is offered the
+        same sample in every epoch may hold it more than once."""
+        filled = slice(self.filled)
+        return len(set(zip(self.tasks[filled].tolist(), self.ids[filled].tolist(), strict=True)))
+
     def of_task(self, task: int) -> np.ndarray[Any, Any]:
         """The slots that hold samples of this task."""
         return np.flatnonzero(self.tasks[: self.filled].numpy() == task)

@@ -107,6 +107,15 @@ def test_a_folder_in_a_checkpoints_place_is_no_reason_to_give_up(tmp_path, train
     assert f"{NEWEST} is not a whole checkpoint" in warning
 
 
+def test_a_record_says_how_many_different_images_the_memory_held(tmp_path, trained):
+    assert "distinct" not in trained.to_json()  # SGD has no memory
+    config = Config(method="er", memory=60, images_per_class=6, **{**TINY, "epochs": 9})
+    record = run(config, out=tmp_path)
+    assert 0 < record.distinct < 60  # offered nine times, some are stored more than once
+    assert record.to_json()["distinct"] == record.distinct
+    assert run(config, out=tmp_path).distinct == record.distinct
+
+
 class TestRay:
     """What a node hands back, without a cluster."""
 

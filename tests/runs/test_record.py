@@ -81,6 +81,7 @@ def test_records_of_earlier_versions_are_read_and_held_to_their_matrix(tmp_path)
     values = json.loads(path.read_bytes())
     assert "checksum" not in values
     assert records.read(path).acc == values["acc"]
+    assert records.read(path).distinct is None
     for change in ({"acc": 99.0}, {"unknown": 1}, {"seed": 99}):
         with pytest.raises(ValueError, match=r"matrix|[Ee]xtra|configuration"):
             Record.from_json({**values, **change})

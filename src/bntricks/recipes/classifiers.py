@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.networks.head import last_linear
+from bntricks.recipes.as_published import black
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
@@ -77,15 +78,19 @@ class NearestMean:
         memory = state.memory
         if not memory or memory.x is None:
             raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
-        features = state.features(memory.x[: memory.filled])
-        classes, member = torch.unique(memory.y[: memory.filled], return_inverse=True)
+        x, y = memory.x[: memory.filled], memory.y[: memory.filled]
+        if state.as_published and 0 in state.lesson.seen:
+            empty = black(memory)
+            x, y = torch.cat([x, empty.x]), torch.cat([y, empty.y])
+        features = state.features(x)
+        classes, member = torch.unique(y, return_inverse=True)
         classes, member = classes.to(features.device), member.to(features.device)
         sums = features.new_zeros(len(classes), features.shape[1])
         sums.index_add_(0, member, features)
         return {"classes": classes, "means": sums / member.bincount()[:, None]}
 
     def scores(self, state: State, x: Tensor) -> Tensor:
-        distances = torch.cdist(state.embed(x), state.fitted["means"]) ** 2
+        distances = squared_distances(state.embed(x), state.fitted["means"])
         outputs = last_linear(state.net).out_features
         scores = distances.new_full((len(distances), outputs), -torch.inf)
         return scores.index_copy_(1, state.fitted["classes"], -distances)
@@ -96,6 +101,16 @@ class NearestMean:
 
     def __str__(self) -> str:
         return "nearest class mean"
+
+
+def squared_distances(features: Tensor, means: Tensor) -> Tensor:
+    """[B, C], of every row of features to every mean.
+
+    Around the centre of the means: `cdist` multiplies, ‖f‖² − 2⟨f, m⟩ + ‖m‖², and where features
+    share a large mean, the small differences between classes would be lost in the rounding.
+    """
+    centre = means.mean(0)
+    return torch.cdist(features - centre, means - centre) ** 2
 
 
 class MeanHead(nn.Module):

@@ -237,6 +237,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
         tracking_forwards=cost.tracking_forwards,
         tracking_skipped=cost.tracking_skipped,
         peak_memory_mb=peak_memory_mb(),
+        distinct=None if (memory := outcome.learner.memory) is None else memory.distinct,
         digest=digest(outcome.learner),
         versions={
             **versions(),

@@ -79,6 +79,8 @@ class Record(_Part):
     tracking_forwards: Count = 0
     tracking_skipped: Count = 0
     peak_memory_mb: Amount = 0.0
+    distinct: Count | None = None
+    """Different images that the memory held at the end; records of earlier versions do not say."""
     digest: dict[str, Sha256] | None = None
     """Hashes of the final network, and of the memory."""
     versions: dict[str, str]
@@ -119,7 +121,7 @@ class Record(_Part):
     def to_json(self) -> dict[str, Any]:
         """The plain values that `record.json` and `--json` hold."""
         values = self.model_dump(mode="json")
-        optional = ("digest", "biased_phi", "trained_as")
+        optional = ("distinct", "digest", "biased_phi", "trained_as")
         derived = {} if not self.task_il_accuracy else {"task_il": metrics(self.task_il_accuracy)}
         return {
             "method": self.method,
