@@ -6,8 +6,11 @@ import torch
 import torch.nn.functional as F
 
 from helpers.twin import (
+    CLASSES,
     EVEN,
+    INPUTS,
     UNEVEN,
+    Sample,
     assert_same,
     batches,
     lesson,
@@ -61,6 +64,50 @@ def end(twin, task, batch, track):
                 z = twin.forward(stacked(shown)[0], track)
             fresh += [s._replace(logits=row) for s, row in zip(shown, z, strict=True)]
     twin.slots = kept + fresh[:q]
+
+
+def end_as_published(twin, task, batch):
+    """The published loop: a batch moves φ before the quota is looked at, which counts whole
+    batches; and slots that were never filled are black samples of the first task."""
+    q, counter, surplus = twin.capacity // twin.t, 0, 0
+    if twin.t > 1:
+        black = Sample(torch.zeros(INPUTS), torch.tensor(0), 1, torch.zeros(CLASSES))
+        twin.slots = twin.slots + [black] * (twin.capacity - len(twin.slots))
+    kept = [s for k in range(1, twin.t) for s in [s for s in twin.slots if s.task == k][:q]]
+    fresh = []
+    order = torch.randperm(len(task), generator=twin.insertion)
+    for part in loader(order, batch):
+        shown = [task[i]._replace(task=twin.t) for i in part.tolist()]
+        with torch.no_grad():
+            z = twin.forward(stacked(shown)[0], track=True)
+        surplus += counter >= q
+        if q - counter < 0:
+            break
+        fresh += [s._replace(logits=row) for s, row in zip(shown, z, strict=True)][: q - counter]
+        counter += batch
+    twin.slots = kept + fresh
+    return surplus
+
+
+@pytest.mark.parametrize(
+    ("capacity", "surplus"),
+    [
+        (13, [1, 1, 1]),  # shares of 13, 6 and 4 in batches of 5
+        (30, [0, 1, 2]),  # of all 21, of 15 (the task has no second batch left) and of 10
+        (90, [0, 0, 0]),  # of all 21; black samples stand in for those that task 1 lacks
+    ],
+)
+def test_as_published_the_pass_at_a_tasks_end_goes_on_too_long(capacity, surplus):
+    counted = []
+    side_by_side(
+        "fdr",
+        fdr,
+        end=lambda twin, task: counted.append(end_as_published(twin, task, 5)),
+        batch=5,
+        capacity=capacity,
+        as_published=True,
+    )
+    assert counted == surplus
 
 
 TWINS = {"fdr": (fdr, True), "fdr-bnt": (fdr_bnt, False)}

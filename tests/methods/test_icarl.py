@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from helpers.twin import CLASSES, EVEN, UNEVEN, points, side_by_side, stacked
+from helpers.twin import CLASSES, EVEN, INPUTS, UNEVEN, Sample, points, side_by_side, stacked
 
 pytestmark = pytest.mark.reference
 
@@ -90,14 +90,14 @@ def herded(f, m):
     return chosen
 
 
-def same_predictions(learner, twin):
+def same_predictions(learner, twin, slots=None):
     """The nearest class mean in squared distance, over all classes with exemplars."""
+    slots = slots or twin.slots
     if not twin.slots:
         return
-    classes = sorted({int(s.y) for s in twin.slots})
+    classes = sorted({int(s.y) for s in slots})
     means = [
-        twin.features(stacked([s for s in twin.slots if s.y == label])[0]).mean(0)
-        for label in classes
+        twin.features(stacked([s for s in slots if s.y == label])[0]).mean(0) for label in classes
     ]
     f = twin.features(points())
     distances = torch.stack([((f - mean) ** 2).sum(1) for mean in means], 1)
@@ -131,6 +131,40 @@ def test_the_recipe_equals_its_twin_over_three_tasks(name, lessons):
 @pytest.mark.parametrize("name", TWINS)
 def test_the_decay_is_the_one_asked_for_on_every_parameter(name):
     compare(name, delta=0.02, hyper={"delta": 0.02})
+
+
+def with_black(twin):
+    """As published, a slot that was never filled holds a black image of class 0 (A13)."""
+    black = Sample(torch.zeros(INPUTS), torch.tensor(0), task=1, id=-1)
+    return twin.slots + [black] * (twin.capacity - len(twin.slots))
+
+
+def end_as_published(twin, task):
+    if twin.t > 1:
+        twin.slots = with_black(twin)
+    end(twin, task)
+
+
+@pytest.mark.parametrize("capacity", [13, 80], ids=["a slot left over", "more than there is"])
+def test_as_published_empty_slots_are_black_exemplars_of_class_0(capacity):
+    black_ones = []
+
+    def check(learner, twin):
+        black_ones.append(sum(s.id == -1 for s in with_black(twin)))
+        same_predictions(learner, twin, with_black(twin))
+
+    learner, _ = side_by_side(
+        "icarl",
+        icarl,
+        end=end_as_published,
+        check=check,
+        mixes=True,
+        capacity=capacity,
+        as_published=True,
+    )
+    assert max(black_ones) > 0
+    kept = learner.memory.ids[: len(learner.memory)].tolist().count(-1)
+    assert (kept > 0) == (capacity == 80)  # only where class 0 has fewer than its share
 
 
 def test_a_class_with_fewer_samples_than_its_share_is_stored_whole():

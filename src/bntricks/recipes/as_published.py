@@ -1,8 +1,8 @@
 """Mistakes of the published code, for those who want to see what they explain (`as_published`).
 
-By default images are normalised everywhere and replayed as they were stored. The code base the
-paper built on (Mammoth at commit cb9a36d, 2021) departed from that in three places that move
-numbers.
+By default images are normalised everywhere and replayed as they were stored, and an empty slot of
+the memory is nothing. The code base the paper built on (Mammoth at commit cb9a36d, 2021) departed
+from that in places that move numbers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from bntricks.batch import Batch
+
 if TYPE_CHECKING:
+    from bntricks.memory import Memory
     from bntricks.recipes.language import Method
     from bntricks.streams import Stream
     from bntricks.training.state import State
 
 
 def concerns(method: Method) -> bool:
-    """Whether this method was published with one of them: iCaRL, GSS and LwF."""
-    return method.mixes or method.reads_ema or method.teacher == "recorded"
+    """Whether this method was published with one of them: iCaRL, GSS, LwF and FDR."""
+    moves_ema = method.ema is None and method.memory is not None and method.memory.moves_ema
+    return method.mixes or method.reads_ema or method.teacher == "recorded" or moves_ema
 
 
 def unaugmented(state: State, x: Tensor) -> Tensor:
@@ -28,6 +32,31 @@ def unaugmented(state: State, x: Tensor) -> Tensor:
     if state.as_published and x.dtype == torch.uint8:
         return x.to(torch.float32, memory_format=torch.channels_last).div_(255)
     return state.view(x, None)
+
+
+def black(memory: Memory) -> Batch:
+    """The empty slots, as iCaRL and FDR took them for samples whenever they read the whole memory:
+    black ones of class 0, with outputs of zero."""
+    empty = memory.capacity - memory.filled
+
+    def zeros(like: Tensor) -> Tensor:
+        return like.new_zeros(empty, *like.shape[1:])
+
+    assert memory.x is not None
+    logits = None if memory.logits is None else zeros(memory.logits)
+    return Batch(zeros(memory.x), zeros(memory.y), logits, ids=zeros(memory.ids) - 1)
+
+
+def fill_empty_slots(state: State) -> None:
+    """What a policy finds in memory at the end of a task but the first."""
+    if state.as_published and state.memory:
+        state.memory.append(black(state.memory), task=1)
+
+
+def overruns(state: State, batches: int, share: int) -> bool:
+    """Whether FDR's pass at the end of a task goes on after so many batches. It ended with the
+    first batch that began beyond the task's share, after that one too had moved φ."""
+    return state.as_published and (batches - 1) * state.batch <= share
 
 
 def corrupted(x: Tensor, stream: Stream) -> Tensor:

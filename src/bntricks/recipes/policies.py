@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
 from bntricks.norm import frozen_ema, mode
-from bntricks.recipes.as_published import unaugmented
+from bntricks.recipes.as_published import fill_empty_slots, overruns, unaugmented
 from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ class Policy(Protocol):
     """The memory must hold at least one sample of each of these."""
     needs_task_count: ClassVar[bool] = False
     """It shares out the memory among all tasks in advance."""
+    moves_ema: ClassVar[bool] = False
+    """It passes batches through the network in training mode, which move φ unless the recipe names
+    the batch that does."""
     looks_inside: ClassVar[bool] = False
     """It reads gradients inside the layers, which compiled passes do not show."""
     splits: ClassVar[bool] = False
@@ -85,6 +88,7 @@ class Herding(Policy):
     def update(self, state: State, samples: Batch) -> None:
         memory, lesson = stored(state), state.lesson
         share = equal_share(memory, len(lesson.seen), "classes")
+        fill_empty_slots(state)
         labels = memory.y[: memory.filled].numpy()
         keep = [np.flatnonzero(labels == label)[:share] for label in lesson.old]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
@@ -125,11 +129,11 @@ class PerTask(Policy):
 @dataclass(frozen=True, slots=True)
 class Outputs(Policy):
     """FDR: samples with the outputs of the network that has just learned them; equal shares for
-    all tasks seen. The pass that makes the outputs is in training mode, and moves φ unless the
-    recipe names the batch that does."""
+    all tasks seen. The pass that makes the outputs ends with the batch that fills the share."""
 
     fills = "task end"
     one_each = "task"
+    moves_ema = True
 
     def adopt(self, state: State, samples: Batch) -> None:
         _keep_evenly(state, samples, logits=True)
@@ -137,12 +141,13 @@ class Outputs(Policy):
     def update(self, state: State, samples: Batch) -> None:
         memory, t = stored(state), state.lesson.t
         share = equal_share(memory, t, "tasks")
+        fill_empty_slots(state)
         keep = [memory.of_task(task)[:share] for task in range(1, t)]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
         # Whole batches go through the network, as in training; the last is stored in part.
-        for part in shuffled(len(samples), state.batch, memory.insertion):
-            room = share - len(memory.of_task(t))
-            if room <= 0:
+        for number, part in enumerate(shuffled(len(samples), state.batch, memory.insertion)):
+            room = max(0, share - len(memory.of_task(t)))
+            if not room and not overruns(state, number, share):
                 break
             chosen = rows(samples, part)
             view = state.view(chosen.x, state.replay_augmentation)
