@@ -8,17 +8,22 @@ import zipfile
 import pytest
 import safetensors.torch as safe
 import torch
+from hypothesis import HealthCheck, given, settings, strategies as st
 from safetensors import safe_open
 
 from bntricks import Model, UserError
+from bntricks.model.file import checksum
+from helpers.colours import pictures
 
 
-def rewritten(model, change):
-    """The file with its description or its tensors changed."""
+def rewritten(model, change, *, sign=True):
+    """The file with its description or its tensors changed, and a checksum that matches."""
     tensors = safe.load_file(model)
     with safe_open(model, "pt") as file:
         about = json.loads(file.metadata()["bntricks"])
+    signature = about.pop("checksum")
     said = change(about, tensors)
+    about["checksum"] = checksum(about, tensors) if sign else signature
     text = said if isinstance(said, str) else json.dumps(about)
     whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
     model.write_bytes(safe.save(whole, {"bntricks": text}))
@@ -39,7 +44,7 @@ CHANGES = {
     "a huge memory": (lambda about, tensors: about.update(memory=10**12), "memory"),
     "another method": (lambda about, tensors: about.update(method="rm -rf"), "unknown method"),
     "strange fields": (lambda about, tensors: about.update(exec="import os"), "exec"),
-    "another format": (lambda about, tensors: about.update(format=2), "format is 2"),
+    "another format": (lambda about, tensors: about.update(format=3), "format is 3"),
     "no JSON": (lambda about, tensors: "{", "description"),
     "JSON, but a list": (lambda about, tensors: "[]", "description"),
     "deep JSON": (lambda about, tensors: "[" * 10**5, "description"),
@@ -85,6 +90,53 @@ def test_a_file_that_was_tampered_with_is_refused_in_a_line(refused, model, firs
 def test_the_file_as_it_was_is_not_refused(bnt, model, first):
     rewritten(model, lambda about, tensors: None)
     assert bnt("predict", model, first).code == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about, tensors: tensors["net.conv.weight"].view(-1)[0].neg_(),
+        lambda about, tensors: tensors["memory.x"].view(-1)[0].bitwise_xor_(1),
+        lambda about, tensors: tensors["tests.y"].sub_(tensors["tests.y"]),
+        lambda about, tensors: about["view"].update(pad=3),
+        lambda about, tensors: about["taught"][0]["classes"].reverse(),
+        lambda about, tensors: about.update(seed=about["seed"] + 1),
+    ],
+)
+def test_a_change_that_would_be_believed_is_noticed_by_the_checksum(refused, model, first, change):
+    rewritten(model, change, sign=False)
+    refused("predict", model, first, words=[model.name, "checksum does not match"])
+
+
+@pytest.mark.fault
+@settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
+@given(draw=st.data())
+def test_no_flipped_bit_is_believed(taught, tmp_path, draw):
+    content = bytearray(taught.read_bytes())
+    header = 8 + int.from_bytes(content[:8], "little")
+    end = draw.draw(st.sampled_from([header, len(content)]))
+    at = draw.draw(st.integers(0, end - 1))
+    content[at] ^= 1 << draw.draw(st.integers(0, 7))
+    (tmp_path / "flipped").write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        Model.load(tmp_path / "flipped")
+    assert "\n" not in str(caught.value)
+    assert "cannot use the model" in str(caught.value)
+
+
+def test_files_without_a_checksum_are_read_as_they_always_were(model, tmp_path):
+    before = Model.load(model)
+
+    def of_format_1(about, tensors):
+        return json.dumps(about | {"format": 1})
+
+    rewritten(model, of_format_1)
+    old = Model.load(model)
+    x = torch.from_numpy(pictures("navy", 20))
+    assert torch.equal(old.scores(x), before.scores(x))
+    old.save(tmp_path / "again")
+    with safe_open(tmp_path / "again", "pt") as file:
+        assert "checksum" in json.loads(file.metadata()["bntricks"])
 
 
 def strangers(folder):

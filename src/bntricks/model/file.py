@@ -1,10 +1,12 @@
 """A model as one safetensors file that anyone can read: weights and φ under `net.`, and beside
 them, unless left out, the memory, the generators and the held-out images. What it says about itself
-is JSON in the file's metadata. Nothing in it is ever unpickled, and nothing is believed unchecked.
+is JSON in the file's metadata, with a checksum of that and of every tensor. Nothing in it is ever
+unpickled, and nothing is believed unchecked.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -18,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
-from bntricks.files import reading, shown, write_atomically
+from bntricks.files import reading, regular_bytes, shown, write_atomically
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
@@ -43,7 +45,7 @@ def save(model: Model, path: Path, *, memory: bool = True) -> None:
     """Write a model, whole or not at all."""
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
-    changes: dict[str, Any] = {"with_memory": complete}
+    changes: dict[str, Any] = {"format": FORMAT, "with_memory": complete}
     state = learner.state_dict()
     tensors = _under("net", state["net"])
     if complete:
@@ -65,9 +67,20 @@ def save(model: Model, path: Path, *, memory: bool = True) -> None:
     try:
         # Views of one storage would be refused, so each tensor is copied.
         copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+        description["checksum"] = checksum(description, copies)
         write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}))
     except OSError as error:
         raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
+
+
+def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
+    """Of everything in a file: what it says about itself, and the name, kind, shape and bits of
+    each tensor."""
+    kinds = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
+    digest = hashlib.sha256(json.dumps([description, kinds], sort_keys=True).encode())
+    for name in sorted(tensors):
+        digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def load(
@@ -75,7 +88,7 @@ def load(
 ) -> Model:
     """The model in a file. `net` is the network of an adopted one, or what builds it."""
     with reading(path):
-        content = path.read_bytes()
+        content = regular_bytes(path)
     try:
         metadata, tensors = _opened(content)
         network = _network(metadata, net, _section(tensors, "net"))
@@ -100,10 +113,12 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
     try:
         values = json.loads(description)
         version = values.get("format")
-        if version != FORMAT:
+        if version not in (1, FORMAT):
             raise UnusableError(
-                f"its format is {version}, this version reads {FORMAT}; update bntricks"
+                f"its format is {version}, this version reads 1 and {FORMAT}; update bntricks"
             )
+        if version == FORMAT and values.pop("checksum", None) != checksum(values, tensors):
+            raise UnusableError("its checksum does not match: it is damaged; use a copy of it")
         metadata = Metadata.model_validate(values)
         make(metadata.method, **metadata.hyper)
     except (ValidationError, ValueError, AttributeError, RecursionError, UserError) as error:

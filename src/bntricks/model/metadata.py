@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
+"""Of the files that are written. Those of format 1 have no checksum, and are still read."""
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Name = Annotated[str, Field(min_length=1)]
@@ -54,7 +55,7 @@ class LearnedTask(Value):
 class Metadata(Value):
     """Everything but the tensors."""
 
-    format: Literal[1] = FORMAT
+    format: Literal[1, 2] = FORMAT
     versions: dict[str, str]
     method: str
     hyper: dict[str, Finite]
