@@ -13,7 +13,7 @@ from bntricks import Failure, Shared, load_study, plan, sweep, write_report
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", choices=("smoke", "lite", "paper"), default="smoke")
+    parser.add_argument("--scale", choices=("smoke", "lite", "medium", "paper"), default="smoke")
     parser.add_argument(
         "--data", type=Path, help="a folder with CIFAR-10 [default: embedded digits]"
     )

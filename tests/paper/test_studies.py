@@ -8,10 +8,12 @@ from pydantic import ValidationError
 
 from bntricks.errors import UserError
 from bntricks.methods import entries
-from bntricks.paper import Claim, Side, Study, load_study, study_names
-from bntricks.report.verdicts import paper_difference
+from bntricks.paper import SCALES, Claim, Side, Study, load_study, study_names
+from bntricks.report.verdicts import paper_difference, paper_entry
 from bntricks.runs.config import Config
+from bntricks.runs.record import read
 from bntricks.streams.registry import STREAMS
+from helpers.pages import ROOT
 
 NAMES = (
     "ablation",
@@ -24,9 +26,6 @@ NAMES = (
     "pilot",
     "statistics",
 )
-SCALES = ("paper", "lite", "smoke")
-
-
 AGAINST_ITS_OWN_NUMBERS = {
     "FDR is not competitive: ER, the weakest baseline adopted, has a higher ACC on Seq-CIFAR-100",
     "FDR is not competitive: ER, the weakest baseline adopted, has a higher ACC on "
@@ -95,6 +94,43 @@ def test_the_full_scale_is_the_papers_protocol_with_ten_seeds(name):
     assert {config.seed for config in study.configs("paper")} == set(range(10))
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "frameworks"])
+def test_the_medium_scale_has_all_images_and_the_papers_memory(name):
+    study = load_study(name)
+    for config in study.configs("medium", seeds=1):
+        assert config.images_per_class is None
+        side = Side(method=config.method, stream=config.stream, variant=label_of(study, config))
+        entry = paper_entry(study, side)
+        assert entry is None or config.memory == entry.memory, config
+
+
+def label_of(study, config):
+    """The variant that this run belongs to."""
+    knobs = config.model_dump()
+    for variant in study.variants:
+        side = Side(method=config.method, stream=config.stream, variant=variant.label)
+        if study.variable("medium", side).items() <= knobs.items():
+            return variant.label
+    raise AssertionError(f"{study.name} has no variant for {config}")
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "folder"),
+    [
+        ("pilot", "er", "86d414ae889939c5"),
+        ("ablation", "er-bnt", "53da5da5d3a87431"),
+        ("main", "er-bnt", "53da5da5d3a87431"),
+        ("control", "er", "86d414ae889939c5"),
+        ("overlap", "er", "86d414ae889939c5"),
+    ],
+)
+def test_studies_at_medium_scale_find_the_runs_that_are_there(name, method, folder):
+    config, *_ = [c for c in load_study(name).configs("medium", seeds=1) if c.method == method]
+    record = read(ROOT / "docs" / "results" / folder / "record.json")
+    assert config == record.config
+    assert config.identity(record.data.fingerprint) == folder
+
+
 @pytest.mark.parametrize("scale", SCALES)
 def test_icarl_has_room_for_one_image_of_each_class(scale):
     for study in studies():
@@ -127,7 +163,7 @@ def test_costly_pairs_are_run_only_when_asked_for():
 def test_a_seed_is_finished_before_the_next_begins():
     seeds = [config.seed for config in load_study("control").configs("smoke", seeds=3)]
     assert seeds == sorted(seeds)
-    assert seeds.count(0) == 9
+    assert seeds.count(0) == 11
 
 
 def test_the_controls_are_the_runs_they_are_named_for():
@@ -141,9 +177,11 @@ def test_the_controls_are_the_runs_they_are_named_for():
         ("er-bnt", {}),
         ("er-recalibrate", {}),
         ("icarl", {}),
+        ("icarl-bnt", {}),
         ("er", {"lr": 0.06}),
         ("er-bnt", {"balance": "ratio"}),
         ("icarl", {"as_published": True}),
+        ("icarl-bnt", {"as_published": True}),
         ("er", {"epochs": 1}),
         ("er-bnt", {"epochs": 1}),
     ]
@@ -248,7 +286,7 @@ STATEMENT = {
             {"variants": [{}, {"label": "few", "overrides": {"memory": 200}}]},
             "a variant changes memory, so all must set it",
         ),
-        ({"scale": {"lite": {"seeds": 2}}}, "all three scales"),
+        ({"scale": {"lite": {"seeds": 2}}}, "all of paper, medium, lite, smoke"),
         ({"costly": [{"method": "gem", "stream": "seq-cifar10"}]}, "gem on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "b": {"method": "sgd"}}]}, "sgd on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "variant": "none"}]}, "no variant 'none'"),

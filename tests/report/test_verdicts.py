@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.paper import Side, Study, load_study
+from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
 from bntricks.report.verdicts import groups_of, value, verdicts
 from bntricks.runs.maps import BiasedPhi
@@ -41,7 +41,7 @@ def a_study(*statements, methods=("er", "er-bnt"), **parts):
         "artefacts": ["none"],
         "methods": methods,
         "streams": [STREAM],
-        "scale": {name: {"seeds": 2, "overrides": LITE} for name in ("paper", "lite", "smoke")},
+        "scale": {name: {"seeds": 2, "overrides": LITE} for name in SCALES},
         "claims": statements,
     }
     return Study.model_validate({**whole, **parts})

@@ -56,8 +56,9 @@ def study(
     name
         The study.
     scale
-        `paper` is the full protocol, `lite` a CPU-sized one that still shows effects, `smoke` takes
-        seconds and only proves that it runs.
+        `paper` is the full protocol, `medium` all of its data with a small network, `lite` takes
+        hours on a CPU and may still show effects, `smoke` takes seconds and only proves that it
+        runs.
     seeds
         Repetitions [default: the scale's].
     methods

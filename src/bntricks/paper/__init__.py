@@ -16,9 +16,10 @@ from typing import Any
 from bntricks.errors import UserError
 from bntricks.paper.claims import STREAMS, Claim, Side
 from bntricks.paper.reported import Entry, Number, Reported
-from bntricks.paper.study import Scale, ScaleName, Study, Variant
+from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant
 
 __all__ = [
+    "SCALES",
     "STREAMS",
     "Claim",
     "Entry",

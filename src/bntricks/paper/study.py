@@ -1,4 +1,4 @@
-"""A study: the runs that reproduce an artefact of the paper, at three scales, and its claims.
+"""A study: the runs that reproduce an artefact of the paper, at four scales, and its claims.
 
 A run's configuration is the paper's, changed by the scale, by the scale's entry for the stream,
 and by the variant, in this order.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -24,7 +24,9 @@ from bntricks.errors import InvalidOptions
 from bntricks.paper.claims import Claim, Side, Statement
 from bntricks.runs.config import Config, parse
 
-ScaleName = Literal["paper", "lite", "smoke"]
+ScaleName = Literal["paper", "medium", "lite", "smoke"]
+SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
+"""From the largest to the smallest."""
 ProbeName = Literal["statistics", "overlap"]
 
 
@@ -104,8 +106,8 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
-        if self.streams and len(self.scale) < 3:
-            raise ValueError(f"{self.name}: a study with runs has all three scales")
+        if self.streams and len(self.scale) < len(SCALES):
+            raise ValueError(f"{self.name}: a study with runs has all of {', '.join(SCALES)}")
         labels = [variant.label for variant in self.variants]
         if len(set(labels)) < len(labels):
             raise ValueError(f"{self.name}: two variants have the same label")
