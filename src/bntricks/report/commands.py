@@ -12,8 +12,13 @@ from bntricks.runs.record import Record
 
 def command(record: Record) -> str:
     """A line for the shell."""
+    return run_command(record.config)
+
+
+def run_command(config: Config) -> str:
+    """The same for a run that has no record yet."""
     default = Config().model_dump(mode="json")
-    knobs = record.config.model_dump(mode="json")
+    knobs = config.model_dump(mode="json")
     hyper = knobs.pop("hyper")
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}

@@ -1,0 +1,1 @@
+"""The parts of docs/results.md, which `write_results.py` puts together."""

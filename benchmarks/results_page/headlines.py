@@ -1,0 +1,125 @@
+"""The sentences to quote: what BN Tricks does to each baseline, and whether that is the doubled
+gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bntricks.paper import ScaleName, Side
+from bntricks.report.results import metric_title
+from bntricks.report.statistics import contrast, mean
+from bntricks.report.verdicts import Judgement, groups_of
+from results_page.evidence import Evidence, Finding, is_judged
+from results_page.wording import TOO_FEW, by_scale, figures, interval, seeds_of, sentence
+
+STREAM = "seq-cifar10"
+PAIRS = {"ER-BNT": "ER", "DER++-BNT": "DER++", "iCaRL-BNT": "iCaRL"}
+METRICS = ("acc", "bwt")
+CONTROL, DOUBLED = "control", "lr 0.06"
+"""The study and the variant of it with the learning rate doubled."""
+ANSWERS = {
+    "holds": "reproduces",
+    "does not hold": "does not reproduce",
+    "undecided": "undecided",
+    "too few seeds": "no verdict yet",
+    "not run": "not run yet",
+}
+
+QUESTION = (
+    "**Is the gain of ER-BNT its doubled gradient? {answer}** ER-BNT adds two mean losses where ER "
+    "takes one mean, so its steps can be twice as long; the control is ER at twice the learning "
+    "rate, 0.06."
+)
+
+
+def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
+    return [
+        *(_gain(method, baseline, findings) for method, baseline in PAIRS.items()),
+        _doubled_gradient(evidence, findings),
+    ]
+
+
+def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
+    """What BN Tricks does to one baseline."""
+    a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
+    own = {f.claim.metric: f for f in findings if (f.claim.a, f.claim.b) == (a, b)}
+    both = [own[metric] for metric in METRICS]
+    sentences = [
+        _judged(scale, judgements, method, baseline)
+        if any(map(is_judged, judgements))
+        else _so_far(scale, judgements)
+        for scale, judgements in by_scale(both)
+    ]
+    answer = _by_metric(both, ANSWERS)
+    return " ".join([f"**{method} over {baseline}: {answer}.**", *sentences])
+
+
+def _judged(scale: ScaleName, judgements: Sequence[Judgement], method: str, baseline: str) -> str:
+    parts = [
+        f"{_points(each)}{than} (95% interval {interval(each)}; the paper: {each.paper:.2f})"
+        for each, than in zip(judgements, (f" than {baseline}", ""), strict=True)
+    ]
+    points = " and ".join(parts)
+    return f"At `{scale}` scale, over {seeds_of(judgements)}, {method} has {points}."
+
+
+def _so_far(scale: ScaleName, judgements: Sequence[Judgement]) -> str:
+    return (
+        f"At `{scale}` scale so far, with {seeds_of(judgements)}, {TOO_FEW}: "
+        f"{' and '.join(map(_points, judgements))}."
+    )
+
+
+def _points(judgement: Judgement) -> str:
+    difference = judgement.ours or 0.0
+    more = "more" if difference >= 0 else "less"
+    return f"{abs(difference):.2f} points {more} {metric_title(judgement.claim.metric)}"
+
+
+def _by_metric(findings: Sequence[Finding], words: dict[str, str]) -> str:
+    """One word if both metrics agree, else one for each."""
+    if len({each.verdict for each in findings}) == 1:
+        return words[findings[0].verdict]
+    return ", ".join(f"{words[f.verdict]} in {metric_title(f.claim.metric)}" for f in findings)
+
+
+def _doubled_gradient(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> str:
+    """ER-BNT against ER at twice the rate, and how much of the gain that has by itself."""
+    own = [each for each in findings if each.claim.b and each.claim.b.variant == DOUBLED]
+    answers = {
+        "holds": "no",
+        "does not hold": "yes",
+        "undecided": "undecided",
+        "too few seeds": "too few seeds to say",
+        "not run": "not run yet",
+    }
+    answer = _by_metric(own, answers)
+    sentences = [QUESTION.format(answer=f"{sentence(answer)}.")]
+    if own[0].judgements:
+        scale = by_scale(own)[0][0]
+        control = next(e for e in evidence if (e.study.name, e.scale) == (CONTROL, scale))
+        sentences += [_share(control), f"ER-BNT against that control: {figures(own)}"]
+    return " ".join(filter(None, sentences))
+
+
+def _share(control: Evidence) -> str:
+    """What the control gains over ER, beside ER-BNT, over the seeds that all three have."""
+    shares = []
+    for metric in METRICS:
+        er, doubled, bnt = (_by_seed(control, side, metric) for side in (_ER, _ER_DOUBLED, _ER_BNT))
+        alone = mean(contrast([(1, doubled), (-1, er), (0, bnt)]))
+        whole = mean(contrast([(1, bnt), (-1, er), (0, doubled)]))
+        if alone is None or whole is None:
+            return ""
+        shares.append(f"{alone:+.2f} points of {metric.upper()}, where ER-BNT gains {whole:+.2f}")
+    return f"Over ER, the doubled rate alone gains {', and '.join(shares)}."
+
+
+_ER = Side(method="er", stream=STREAM)
+_ER_DOUBLED = Side(method="er", stream=STREAM, variant=DOUBLED)
+_ER_BNT = Side(method="er-bnt", stream=STREAM)
+
+
+def _by_seed(control: Evidence, side: Side, metric: str) -> dict[int, float]:
+    own = groups_of(control.study, control.scale, side, control.groups)
+    return {record.seed: record.metrics[metric] for each in own for record in each.records}

@@ -1,0 +1,117 @@
+"""The summary that the page opens with: sentences to quote, then what reproduces, what does not
+and what is open, each with its figures. All of it is filled in from verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from bntricks.paper import STREAMS, Claim, load_study
+from bntricks.report.build import counted
+from bntricks.report.results import metric_title
+from bntricks.report.tables import Cell, Table, number, to_markdown
+from results_page.evidence import FEWEST_SEEDS, STUDIES, Evidence, Finding, distinct
+from results_page.headlines import headlines
+from results_page.wording import figures, sentence
+
+KNOWN: dict[str, str] = {
+    "After the second task ER-Cur+Prev has a lower ACC than ER-Balance-Batch on Seq-CIFAR-10": (
+        "(In the second task old and new classes are equally many, so there ER-Balance-Batch is "
+        "still ER.)"
+    ),
+}
+"""What is known about a claim, by its text: why it does not hold, or what its figure does not say,
+in a sentence or two that a probe, a control run or the method's definition supports."""
+
+CONTROL = "control"
+STREAM = STREAMS["seq-cifar10"]
+LISTS = {
+    "holds": "Reproduces",
+    "does not hold": "Does not reproduce",
+    "undecided": "Open, because the interval allows either answer",
+    "too few seeds": "Open, because there are too few seeds",
+}
+
+READING = f"""In these lists, figures are in points, in the direction of the claim: a negative one
+points the other way. Brackets hold the 95% interval and the paper's own difference. A claim
+reproduces if the interval says what it says, such as "higher"; it need not have the paper's size.
+A verdict needs at least {FEWEST_SEEDS} seeds, and a claim counts at the largest scale that has a
+verdict on it; other scales stand beside it. Intervals are not adjusted for the number of claims;
+the tables further down have p-values that are. Claims are about {STREAM} unless they name
+another stream.
+"""
+
+
+def summary(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
+    once = distinct(findings)
+    papers = [each for each in once if each.study.name != CONTROL]
+    controls = [each for each in once if each.study.name == CONTROL and each.judgements]
+    lines = ["## Summary", "", *(f"- {line}" for line in headlines(evidence, findings))]
+    lines += ["", _counts(papers), "", READING]
+    for verdict, title in LISTS.items():
+        lines += _listed(title, [each for each in papers if each.verdict == verdict])
+    lines += _listed("Other explanations of the gain", controls, with_verdict=True)
+    return [*lines, to_markdown(_by_study(findings)), ""]
+
+
+def _counts(papers: Sequence[Finding]) -> str:
+    counts = Counter(finding.verdict for finding in papers)
+    judged = counts["holds"] + counts["does not hold"] + counts["undecided"]
+    return (
+        f"The studies state {len(papers)} claims of the paper, on all its streams and memory "
+        f"sizes. So far {judged} have a verdict: {counts['holds']} reproduce, "
+        f"{counts['does not hold']} do not, and {counts['undecided']} are undecided. "
+        f"{counts['too few seeds']} have too few seeds, and {counts['not run']} were "
+        "[not run](#not-run-yet)."
+    )
+
+
+def _listed(title: str, own: Sequence[Finding], *, with_verdict: bool = False) -> list[str]:
+    """A list of findings, those that share a sentence and a verdict together."""
+    if not own:
+        return []
+    merged: dict[tuple[str, str], list[Finding]] = {}
+    for finding in own:
+        merged.setdefault((_pattern(finding.claim), finding.verdict), []).append(finding)
+    lines = [f"**{title}** ({counted(len(own), 'claim')})", ""]
+    for (pattern, verdict), together in merged.items():
+        metrics = " and ".join(metric_title(each.claim.metric) for each in together)
+        word = f"*{sentence(verdict)}.*" if with_verdict else ""
+        text = f"{pattern.format(metric=metrics)}."
+        parts = [text, word, sentence(figures(together)), _known(together)]
+        lines.append(f"- {' '.join(filter(None, parts))}")
+    return [*lines, ""]
+
+
+def _pattern(claim: Claim) -> str:
+    """A claim's text without the stream that most claims share, and with its metric left open."""
+    text = claim.text.replace(f" on {STREAM}", "")
+    if claim.metric not in ("acc", "bwt"):
+        return text
+    return f"{text} ".replace(f" {claim.metric.upper()} ", " {metric} ").rstrip()
+
+
+def _known(together: Sequence[Finding]) -> str:
+    """What is known about these, and where that is nothing although they do not hold, so much."""
+    notes = dict.fromkeys(KNOWN[f.claim.text] for f in together if f.claim.text in KNOWN)
+    if notes or together[0].verdict != "does not hold":
+        return " ".join(notes)
+    scale, _ = together[0].decisive or ("", None)
+    return "No verdict at `medium` scale yet." if scale == "lite" else "The reason is not known."
+
+
+def _by_study(findings: Sequence[Finding]) -> Table:
+    """How many claims of each study have which verdict."""
+    kinds = ("holds", "does not hold", "undecided", "too few seeds", "not run")
+    rows = []
+    for study in map(load_study, STUDIES):
+        counts = Counter(each.verdict for each in findings if each.study.name == study.name)
+        numbers = (len(study.claims), *(counts[kind] for kind in kinds))
+        artefacts = Cell(", ".join(study.artefacts))
+        rows.append((Cell(study.name), artefacts, *(number(each, 0) for each in numbers)))
+    return Table(
+        "Claims by study",
+        ("Study", "Of the paper", "Claims", *map(sentence, kinds)),
+        tuple(rows),
+        ("A claim that two studies make counts in both rows.",),
+    )

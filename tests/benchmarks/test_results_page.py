@@ -1,0 +1,166 @@
+"""docs/results.md is what its script writes, and what that writes is what the records say."""
+
+import pytest
+
+from bntricks.paper import load_study
+from bntricks.report.records import load_records
+from helpers import records
+from helpers.pages import DOCS
+from results_page.evidence import STUDIES, findings, gather
+from results_page.headlines import headlines
+from results_page.lengths import lengths
+from results_page.missing import WANTED, missing
+from results_page.summary import KNOWN, summary
+from write_results import figure_files, page
+
+STREAM = "seq-cifar10"
+GAIN = "ER-BNT has a higher ACC than ER on Seq-CIFAR-10"
+
+
+def matrix(final):
+    """Five tasks, just learned at 90, all of them at `final` in the end."""
+    early = [[90.0 if j == i else 50.0 if j < i else None for j in range(5)] for i in range(4)]
+    return [*early, [final] * 5]
+
+
+def runs(method, finals, scale="medium", **knobs):
+    """A run for each final accuracy, with seeds from 0, at the protocol of a scale."""
+    values = {**load_study("pilot").values(scale, STREAM), **knobs}
+    lite = {"cut_down": True, "fingerprint": "c" * 16} if scale == "lite" else {}
+    return [
+        records.a_run(method, seed, r=matrix(final), **{**lite, **values})
+        for seed, final in enumerate(finals)
+    ]
+
+
+def gain(amount, scale="medium", seeds=3, **knobs):
+    """ER, and ER-BNT with so many points more."""
+    er = [50.0 + seed for seed in range(seeds)]
+    better = [final + amount + 0.1 * seed for seed, final in enumerate(er)]
+    return [*runs("er", er, scale), *runs("er-bnt", better, scale, **knobs)]
+
+
+def finding(text, trained):
+    (own,) = {f.claim.text: f for f in findings(gather(trained)) if f.claim.text == text}.values()
+    return own
+
+
+def test_the_page_is_what_its_script_writes():
+    text, figures = page(load_records([DOCS / "results"]))
+    written = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert text == written, "run `python benchmarks/write_results.py`"
+    assert {path.stem for path in figure_files(DOCS)} == figures.keys()
+
+
+def test_the_largest_scale_with_a_verdict_decides():
+    trained = [*gain(5.0, "lite"), *gain(-5.0, "medium")]
+    own = finding(GAIN, trained)
+    assert own.verdict == "does not hold"
+    assert [(scale, j.verdict) for scale, j in own.judgements] == [
+        ("medium", "does not hold"),
+        ("lite", "holds"),
+    ]
+    scales = [each.scale for each in gather(trained) if each.study.name == "ablation"]
+    assert scales == ["medium", "lite"]
+
+
+def test_two_seeds_are_shown_but_do_not_decide():
+    trained = [*gain(5.0, "lite"), *gain(-5.0, "medium", seeds=2)]
+    assert finding(GAIN, trained).verdict == "holds"
+    assert [e.scale for e in gather(trained) if e.study.name == "ablation"] == ["lite", "medium"]
+    first, *_ = headlines(gather(trained), findings(gather(trained)))
+    assert first.startswith("**ER-BNT over ER: reproduces.** At `lite` scale, over 3 seeds, ")
+    assert (
+        "At `medium` scale so far, with 2 seeds, too few for a verdict: 4.95 points less" in first
+    )
+    assert finding(GAIN, gain(5.0, seeds=2)).verdict == "too few seeds"
+    assert finding(GAIN, []).verdict == "not run"
+
+
+def test_medium_scale_is_of_the_whole_data():
+    cut_down = {"cut_down": True, "fingerprint": "c" * 16}
+    trained = [*runs("er", [50.0] * 3, **cut_down), *runs("er-bnt", [60.0] * 3, **cut_down)]
+    assert gather(trained) == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "answer"),
+    [
+        ([51.0, 52.0, 53.0], "No."),
+        ([70.0, 71.0, 72.5], "Yes."),
+        ([40.0, 60.0, 80.0], "Undecided."),
+        ([51.0, 52.0], "Too few seeds to say."),
+        ([], "Not run yet."),
+    ],
+)
+def test_the_summary_answers_whether_it_is_the_doubled_gradient(rate, answer):
+    evidence = gather([*gain(10.0), *runs("er", rate, lr=0.06)])
+    *_, text = headlines(evidence, findings(evidence))
+    assert f"**Is the gain of ER-BNT its doubled gradient? {answer}**" in text
+    assert ("Over ER, the doubled rate alone gains" in text) == bool(rate)
+
+
+def test_the_share_of_the_doubled_gradient_is_over_the_seeds_that_all_have():
+    evidence = gather([*gain(10.0), *runs("er", [51.5, 52.5], lr=0.06)])
+    *_, text = headlines(evidence, findings(evidence))
+    assert "alone gains +1.50 points of ACC, where ER-BNT gains +10.05, and " in text
+
+
+def test_every_claim_with_runs_stands_in_the_list_of_its_verdict():
+    trained = [
+        *gain(10.0),
+        *runs("er-cur+buf", [40.0, 41.0, 42.1]),
+        *runs("er-balance-batch", [45.0, 55.0, 53.0]),
+    ]
+    evidence = gather(trained)
+    text = "\n".join(summary(evidence, findings(evidence)))
+    parts = text.split("\n**")
+    (reproduces,) = [part for part in parts if part.startswith("Reproduces**")]
+    (not_so,) = [part for part in parts if part.startswith("Does not reproduce**")]
+    (open_,) = [part for part in parts if part.startswith("Open, because the interval")]
+    assert (
+        "- ER-BNT has a higher ACC and BWT than ER. ACC +10.10 (9.85 to 10.35; paper +10.46)"
+        in (reproduces)
+    )
+    assert "- ER-Cur+Buf has a higher ACC and BWT than ER. ACC -9.97" in not_so
+    assert not_so.count("The reason is not known.") == not_so.count("\n- ")
+    assert "- ER-Balance-Batch has a lower ACC and BWT than ER. ACC +0.00" in open_
+
+
+def test_what_is_known_is_said_of_claims_that_exist(monkeypatch):
+    texts = {claim.text for name in STUDIES for claim in load_study(name).claims}
+    assert KNOWN.keys() <= texts
+    monkeypatch.setitem(KNOWN, GAIN, "Its classifier was frozen.")
+    evidence = gather(gain(-5.0))
+    text = "\n".join(summary(evidence, findings(evidence)))
+    assert "Its classifier was frozen." in text
+
+
+def test_a_run_is_missing_until_its_record_is_there():
+    pilot = WANTED[0].configs()
+    made = [
+        records.a_run(r=matrix(50.0), **config.model_dump(exclude={"hyper"})) for config in pilot
+    ]
+    assert "**The pilot experiments**" not in "\n".join(missing(made))
+    text = "\n".join(missing([r for r in made if (r.method, r.seed) != ("er-cur+buf", 2)]))
+    assert "**The pilot experiments**: 1 of 16 runs missing: er-cur+buf (seed 2)." in text
+
+
+def test_a_control_is_not_taken_for_the_plain_run():
+    text = "\n".join(missing(runs("er", [50.0] * 3)))
+    assert "er, lr 0.06 (seeds 0, 1, 2)" in text
+    assert "er (seeds 1, 2)" not in text
+
+
+def test_effects_by_length_are_of_one_scale_and_in_order():
+    def steps(count):
+        return {"steps": 5 * count, "epochs": count // 313}
+
+    trained = []
+    for count in (15_650, 6_260):
+        for method, final in (("er", 50.0), ("er-cur+buf", 48.0), ("er-bnt", 50.0 + count / 1000)):
+            trained += runs(method, [final], **steps(count))
+    _, table, _ = lengths([*trained, *runs("er", [99.0], lr=0.06, **steps(6_260))])
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith(("| 6", "| 15"))]
+    assert [row[0] for row in rows] == ["| 6260", "| 15650"]
+    assert [(row[3], row[11]) for row in rows] == [("50.0", "6.3"), ("50.0", "15.7")]
