@@ -49,6 +49,16 @@ CHANGES = {
     "JSON, but a list": (lambda about, tensors: "[]", "description"),
     "deep JSON": (lambda about, tensors: "[" * 10**5, "description"),
     "zero deviation": (lambda about, tensors: about["view"].update(std=[0, 0, 0]), "std"),
+    "no shape": (lambda about, tensors: about.update(shape=[]), "shape"),
+    "a shape that is no image's": (lambda about, tensors: about.update(shape=[3, 8]), "the view"),
+    "a mean for another number of channels": (
+        lambda about, tensors: about["view"].update(mean=[0.5, 0.5]),
+        "do not fit the view",
+    ),
+    "channels that the network has not": (
+        lambda about, tensors: about.update(shape=[1, 8, 8]),
+        "do not fit the network",
+    ),
     "missing weights": (lambda about, tensors: tensors.pop("net.bn.weight"), "lacks"),
     "strange weights": (
         lambda about, tensors: tensors.update({"net.x\n": torch.zeros(1)}),

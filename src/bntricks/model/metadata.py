@@ -7,9 +7,9 @@ of the machine it was made on but the versions.
 from __future__ import annotations
 
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 FORMAT: Literal[2] = 2
 """Of the files that are written. Those of format 1 have no checksum, and are still read."""
@@ -68,7 +68,7 @@ class Metadata(Value):
     seed: Annotated[int, Field(ge=0)]
     network: Network | None
     """None if the network was adopted: its code is its owner's."""
-    shape: tuple[Count, ...]
+    shape: Annotated[tuple[Count, ...], Field(min_length=1)]
     """Of a raw sample; of an image: channels, height, width."""
     view: Preprocessing | None
     """None if samples are network inputs as they are."""
@@ -77,6 +77,17 @@ class Metadata(Value):
     """Samples the memory has been offered."""
     with_memory: bool = True
     """The memory and the held-out images are in the file, so that it can learn more."""
+
+    @model_validator(mode="after")
+    def _images_fit(self) -> Self:
+        """What is looked at and what it is turned into have the same channels."""
+        if self.network is not None and self.shape[0] != self.network.channels:
+            raise ValueError(f"samples of {list(self.shape)} do not fit the network")
+        if self.view is not None:
+            given = {len(self.view.mean), len(self.view.std)}
+            if len(self.shape) != 3 or not given <= {1, self.shape[0]}:
+                raise ValueError(f"samples of {list(self.shape)} do not fit the view")
+        return self
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
