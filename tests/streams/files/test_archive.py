@@ -6,8 +6,10 @@ import shutil
 import tarfile
 import tracemalloc
 import zipfile
+from contextlib import suppress
 
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from bntricks.errors import UserError
 from bntricks.streams import open_stream
@@ -163,6 +165,54 @@ def test_a_file_without_end_is_refused_before_it_is_read(tmp_path, official, nam
     with path.open("wb") as file:
         file.truncate(300 << 30)  # a hole: it takes no room on disk
     fails(path if path.suffix == ".gz" else tmp_path, name, "322,122,547,200 bytes")
+
+
+CONTENT = {f"{k}": bytes(range(256)) * 20 + bytes([k]) for k in range(3)}
+
+
+def read_tar(path):
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in CONTENT.items():
+            add(tar, f"top/{name}", content)
+    return lambda: archive.Tar(path, "top").read_all(list(CONTENT), 100_000)
+
+
+def read_zip(path, method=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", method) as packed:
+        for name, content in CONTENT.items():
+            packed.writestr(f"top/{name}", content)
+
+    def read():
+        opened = archive.Zip(path, "top")
+        return {name: opened.read(name, 10_000) for name in CONTENT}
+
+    return read
+
+
+@pytest.mark.parametrize("reader", [read_tar, read_zip])
+@settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
+@given(draw=st.data())
+def test_no_damage_to_an_archive_is_read_as_if_it_were_whole(tmp_path, reader, draw):
+    path = tmp_path / "archive"
+    read = reader(path)
+    assert read() == CONTENT
+    raw = bytearray(path.read_bytes())
+    start = draw.draw(st.integers(0, len(raw) - 1))
+    end = draw.draw(st.integers(start, start + 8))
+    raw[start:end] = draw.draw(st.binary(max_size=8))
+    path.write_bytes(raw)
+    with suppress(UserError):
+        assert read() == CONTENT  # only a date, say
+
+
+def test_a_changed_byte_in_a_tar_is_noticed_by_the_checksum_at_its_end(tmp_path):
+    path = tmp_path / "cifar-10-binary.tar.gz"
+    with tarfile.open(path, "w:gz", compresslevel=0) as tar:
+        add(tar, "top/data", b"the one byte: 1" + bytes(20_000))
+    assert archive.Tar(path, "top").read_all(["data"], 100_000)
+    path.write_bytes(path.read_bytes().replace(b"byte: 1", b"byte: 2"))
+    with pytest.raises(UserError, match=r"cannot read the archive .*CRC"):
+        archive.Tar(path, "top").read_all(["data"], 100_000)
 
 
 @pytest.mark.parametrize("keep", [0, 50, 5_000])
