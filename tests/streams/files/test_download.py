@@ -101,12 +101,13 @@ def test_a_downloaded_archive_is_decoded_again_without_the_network(host, cache):
 
 
 @pytest.mark.fault
-def test_a_download_that_was_damaged_later_is_fetched_again(host, cache):
+def test_a_download_that_was_damaged_later_is_fetched_again(host, cache, warned):
     before = open_stream("seq-cifar10").fingerprint
     shutil.rmtree(cache / "images")
     (cache / "downloads" / NAME).write_bytes(b"damaged")
-    assert open_stream("seq-cifar10").fingerprint == before
+    assert open_stream("seq-cifar10", warn=warned.append).fingerprint == before
     assert len(Quiet.asked) == 2
+    assert [NAME in text for text in warned] == [True]
 
 
 def test_a_mirror_takes_the_place_of_the_official_folder(host, monkeypatch):
