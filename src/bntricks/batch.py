@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from bntricks.errors import UserError
+
 BalanceRule = Literal["count", "ratio"]
 
 
@@ -51,6 +53,15 @@ class Batch:
             _join(self.logits, other.logits),
             weight,
             _join(self.ids, other.ids),
+        )
+
+
+def check_finite(x: Tensor, what: str) -> None:
+    """A single NaN would spread to all weights and statistics."""
+    if x.is_floating_point() and not x.isfinite().all():
+        raise UserError(
+            f"{what} holds NaN, infinity or values beyond float32: fill them in, or leave these "
+            "samples out"
         )
 
 

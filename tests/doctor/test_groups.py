@@ -116,6 +116,7 @@ def spoiled():
         (network, {**GOOD, "new": [(X, Y - 3)]}, "'new' has the label -1, but the model has 4"),
         (network, {**GOOD, "new": [X]}, r"'new' is a float32 tensor \[32, 6\]: it must be a pair"),
         (network, {**GOOD, "new": [(X, Y.float())]}, r"float32 tensor \[32\]\): it must be"),
+        (network, {**GOOD, "new": [(X / 0, Y)]}, "a batch of group 'new' holds NaN, infinity"),
         (network, {**GOOD, "new": [(X, Y[:5])]}, "as many whole-number labels"),
         (
             network,

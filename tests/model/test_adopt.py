@@ -192,6 +192,8 @@ def test_samples_of_another_shape_are_refused(trained):
         adopted.predict(torch.zeros(2, 3, 9, 9, dtype=torch.uint8))
     with pytest.raises(UserError, match="uint8"):
         adopted.learn({"x": torch.zeros(5, 3, 8, 8)}, sink=hear)
+    with pytest.raises(UserError, match="an array of samples holds NaN"):
+        adopted.learn({"x": torch.full((5, 3, 8, 8), torch.nan)}, sink=hear)
     with pytest.raises(UserError, match="held_out 1: the share"):
         adopted.learn(MORE, held_out=1, sink=hear)
     with pytest.raises(UserError, match="lr nan: it must be above 0"):

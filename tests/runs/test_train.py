@@ -1,6 +1,8 @@
 """Whole runs of the engine, from seed to accuracies, equal plain loops over the same images with
 the same generators: Joint without augmentation, ER-BNT with crops and flips (spec 1, 2, 6)."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -166,8 +168,11 @@ def test_the_batches_of_icarl_bnt_are_of_the_task_alone(stream):
 
 
 def test_a_streams_own_defaults_hold_for_every_way_in(stream):
-    knobs = {**SMALL, "stream": "seq-cifar10"}
-    learner = build(Config(method="lwf", epochs=1, **knobs), stream)
-    assert str(learner.method.updates[0]) == "CE_seen(B_t) + 3·LwF(B_t)"
-    asked = build(Config(method="lwf", hyper={"alpha": 2.0}, epochs=1, **knobs), stream)
-    assert str(asked.method.updates[0]) == "CE_seen(B_t) + 2·LwF(B_t)"
+    def recipe(name, **hyper):
+        config = Config(method="lwf", hyper=hyper, epochs=1, stream="seq-cifar10", **SMALL)
+        return str(train(config, replace(stream, name=name)[:1]).learner.method.updates[0])
+
+    assert recipe("seq-cifar10") == "CE_seen(B_t) + 3·LwF(B_t)"
+    assert recipe("seq-cifar10", alpha=2.0) == "CE_seen(B_t) + 2·LwF(B_t)"
+    # What is trained on decides, also where the configuration names another stream.
+    assert recipe("arrays") == "CE_seen(B_t) + LwF(B_t)"

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from bntricks.batch import Batch
+from bntricks.errors import UserError
 from bntricks.methods import entries, make
 from bntricks.networks.registry import NETWORKS
 from bntricks.networks.resnet import resnet
@@ -214,3 +215,42 @@ def test_labels_that_no_task_has_announced_are_refused():
     assert_equal(whole(who.net), before)
     who.begin([2])
     who.observe(x, torch.tensor([2, 0, 1]))  # old classes may come again
+
+
+def test_a_task_with_samples_of_other_classes_is_refused_and_can_begin_again():
+    who = learner("lwf")
+    x, y = everything(1)
+    with pytest.raises(ValueError, match=r"labels \[1\]"):
+        who.begin([0], x, y)
+    who.begin([0, 1], x, y)
+
+
+def test_a_task_does_not_end_with_samples_of_other_classes():
+    who = learner("icarl")
+    x, y = everything(1)
+    who.begin([0, 1], x, y)
+    with pytest.raises(ValueError, match=r"labels \[2, 3\]"):
+        who.end(x, y + 2)
+    who.end(x, y)
+    assert set(who.memory.y[: len(who.memory)].tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_samples_that_are_not_finite_are_refused_and_move_nothing(bad):
+    who = learner("icarl")
+    x, y = everything(1)
+    who.begin([0, 1], x, y)
+    who.observe(x, y)
+    before = whole(who.net)
+    spoilt = x.clone()
+    spoilt[1, 2] = bad
+    for take in (
+        lambda: who.observe(spoilt, y),
+        lambda: who.end(spoilt, y),
+        lambda: who.predict(spoilt),
+    ):
+        with pytest.raises(UserError, match="holds NaN, infinity"):
+            take()
+    assert_equal(whole(who.net), before)
+    who.end(x, y)
+    assert who.predict(x).shape == y.shape

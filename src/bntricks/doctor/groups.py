@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
+from bntricks.batch import check_finite
 from bntricks.errors import UserError
 
 Labelled = tuple[Tensor, Tensor]
@@ -189,6 +190,7 @@ def _check_batch(name: str, batch: object) -> Labelled:
     match batch:
         case [Tensor() as x, Tensor() as y] if x.ndim and y.ndim == 1 and len(x) == len(y) > 0:
             if not y.is_floating_point() and not y.is_complex():
+                check_finite(x, f"a batch of group {name!r}")
                 return x, y
     raise UserError(
         f"a batch of group {name!r} is {_described(batch)}: it must be a pair (x, y) of tensors, "

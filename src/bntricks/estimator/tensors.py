@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
+from bntricks.batch import check_finite
 from bntricks.errors import UserError
 from bntricks.streams.sources.arrays import pixels
 
@@ -74,9 +75,5 @@ def _images(X: Any) -> Tensor:
 
 
 def _finite(x: Tensor) -> Tensor:
-    if not x.isfinite().all():
-        raise UserError(
-            "X holds NaN, infinity or values beyond float32: fill them in, or leave these samples "
-            "out"
-        )
+    check_finite(x, "X")
     return x

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bntricks.batch import check_finite
 from bntricks.errors import UserError
 from bntricks.model.metadata import Metadata
 from bntricks.streams import Images
@@ -87,6 +88,7 @@ def to_tensor(given: Any, size: int) -> Tensor:
             f"samples are {str(x.dtype).removeprefix('torch.')} of shape {list(x.shape)}: give "
             "uint8 images, [N, C, H, W] or [N, H, W, C], or floats with a row for each sample"
         )
+    check_finite(x.float(), "an array of samples")
     return x.float()
 
 

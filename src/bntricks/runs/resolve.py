@@ -29,7 +29,7 @@ def resolve(
 ) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
-    config = with_hyper(config)
+    config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
     NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
     check_device(config.device)
@@ -71,9 +71,9 @@ def resolve(
     return stream, config.model_copy(update=change)
 
 
-def with_hyper(config: Config) -> Config:
-    """With every hyper-parameter of the method filled in, by the stream's defaults."""
-    defaults = find(config.method).hyper(config.stream)
+def with_hyper(config: Config, stream: str) -> Config:
+    """With every hyper-parameter of the method filled in, by the defaults of this stream."""
+    defaults = find(config.method).hyper(stream)
     return config.model_copy(update={"hyper": {**defaults, **config.hyper}})
 
 

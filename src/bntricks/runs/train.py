@@ -133,7 +133,7 @@ def build(config: Config, stream: Stream) -> Learner:
     augment = config.augment == "standard"
     return build_learner(
         config.method,
-        with_hyper(config).hyper,
+        with_hyper(config, stream.name).hyper,
         net=config.net,
         shape=stream.shape,
         outputs=len(stream.class_names),

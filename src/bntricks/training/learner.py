@@ -8,14 +8,14 @@ that is what a `Model` is for.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.batch import Batch
+from bntricks.batch import Batch, check_finite
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
 from bntricks.norm import mode
@@ -113,9 +113,13 @@ class Learner:
         if y is None and self.method.weighs_by_size:
             raise ValueError("this method weighs losses by the task's size: begin(classes, x, y)")
         size = 0 if y is None else len(y)
-        self.state.lesson = Lesson(before.t + 1, tuple(classes), before.seen, size)
-        if self.method.prepare is not None:
-            self.method.prepare(self.state, self._samples(x, y, "begin"))
+        lesson = Lesson(before.t + 1, tuple(classes), before.seen, size)
+        if self.method.prepare is None:
+            self.state.lesson = lesson
+        else:
+            samples = self._samples(x, y, "begin", lesson.new)
+            self.state.lesson = lesson
+            self.method.prepare(self.state, samples)
         self.net.train()
 
     def mix_in_memory(
@@ -143,8 +147,9 @@ class Learner:
         """
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
+        check_finite(x, "the batch")
         raw = Batch(x.to(self.device, non_blocking=True), y.cpu(), ids=ids)
-        self._check_labels(raw.y)
+        _check_announced(raw.y, self.state.lesson.seen)
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
@@ -156,7 +161,7 @@ class Learner:
         fits = method.classify.fits == "task end"
         samples = None
         if remembers or (y is not None and (fits or method.stages)):
-            samples = self._samples(x, y, "end")
+            samples = self._samples(x, y, "end", self.state.lesson.seen)
         for stage in method.stages:
             stage(self.state, samples)
         if method.teacher == "previous":
@@ -181,6 +186,7 @@ class Learner:
                 "the running statistics lack tracking passes that were left out: predict no "
                 "earlier than `horizon` promised, or observe without a horizon"
             )
+        check_finite(x, "the batch")
         self.fit()
         with mode(self.net, training=False), torch.inference_mode():
             reader, classify = self.state.reader(len(x)), self.method.classify
@@ -212,11 +218,6 @@ class Learner:
         """Become what another learner was that was made alike."""
         restore(self.state, self.generators, state)
 
-    def _check_labels(self, y: Tensor) -> None:
-        unknown = sorted(set(y.tolist()) - set(self.state.lesson.seen))
-        if unknown:
-            raise ValueError(f"no task has announced labels {unknown}: begin([...]) does")
-
     def _fit(self, samples: Batch | None) -> None:
         with mode(self.net, training=False):
             self.state.fitted = self.method.classify.fit(self.state, samples)
@@ -225,7 +226,17 @@ class Learner:
         if self.method.classify.fits == "when asked":
             self.state.fitted = {}
 
-    def _samples(self, x: Tensor | None, y: Tensor | None, when: str) -> Batch:
+    def _samples(
+        self, x: Tensor | None, y: Tensor | None, when: str, classes: Collection[int]
+    ) -> Batch:
         if x is None or y is None:
             raise ValueError(f"this method needs the task's samples: {when}(..., x, y)")
+        check_finite(x, "the task")
+        _check_announced(y, classes)
         return Batch(x.to(self.device), y.cpu(), ids=torch.arange(len(y)))
+
+
+def _check_announced(y: Tensor, classes: Collection[int]) -> None:
+    unknown = sorted(set(y.tolist()) - set(classes))
+    if unknown:
+        raise ValueError(f"no task has announced labels {unknown}: begin([...]) does")
