@@ -1,12 +1,15 @@
 """bntricks.files: what every writer in the package relies on."""
 
+import os
+import socket
+import stat
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from bntricks.errors import HeldError
+from bntricks.errors import HeldError, UserError
 from bntricks.files import held, remove_leftovers, sync, write_atomically
 
 HOLD = """
@@ -169,3 +172,63 @@ import bntricks.streams, bntricks.files
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    (tmp_path / "folder").mkdir()
+    link.symlink_to("folder/between")
+    (tmp_path / "folder" / "between").symlink_to(target)
+    for content in (b"first", b"second"):  # also while the target is not there yet
+        write_atomically(link, content)
+        assert link.is_symlink()
+        assert target.read_bytes() == content
+    assert {path.name for path in tmp_path.rglob("*")} == {"target", "link", "folder", "between"}
+
+
+@pytest.fixture(params=["folder", "pipe", "socket", "device"])
+def no_file(request, tmp_path, monkeypatch):
+    """Something else than a file, and its kind."""
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    path = tmp_path / "output"
+    match request.param:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind("output")
+        case "device":
+            path.symlink_to(os.devnull)
+    return path, request.param
+
+
+def test_what_is_no_file_is_not_replaced(no_file):
+    path, kind = no_file
+    before = path.stat()
+    with pytest.raises(UserError, match=f"output is a {kind}: give the name of a file"):
+        write_atomically(path, b"content")
+    assert path.stat() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_every_command_refuses_to_write_over_what_is_no_file(no_file, model, refused, first):
+    path, kind = no_file
+    for words in (
+        ("export", model, "--onnx", path),
+        ("export", model, "--safetensors", path),
+        ("recalibrate", model, "--data", first, "--out", path, "--force"),
+        ("diagnose", model, "--data", first, "--out", path),
+        ("learn", first, "--into", path),
+    ):
+        refused(*words, words=[f"output is a {kind}: give the name of a file to write"])
+
+
+@pytest.mark.parametrize("name", ["report.html", "figures/frameworks.svg"])
+def test_a_report_is_not_written_over_what_is_no_file(tmp_path, refused, name):
+    target = tmp_path / "report" / name
+    target.parent.mkdir(parents=True)
+    os.mkfifo(target)
+    refused("study", "frameworks", "--out", tmp_path / "report", words=[f"{name} is a pipe"])
+    assert stat.S_ISFIFO(target.stat().st_mode)

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK
 
 from bntricks.errors import HeldError, UserError
 
@@ -17,7 +18,8 @@ PARTIAL = ".partial"
 
 def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
     """Write to a temporary file beside it, flush to disk, rename: never half a file. What was
-    there before is moved to `keep`, if that is given."""
+    there before is moved to `keep`, if that is given. A link stays, and its target is written."""
+    path = regular_file(path)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
     try:
         with partial.open("xb") as file:
@@ -31,6 +33,17 @@ def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) ->
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def regular_file(path: Path) -> Path:
+    """The file that this path leads to, which need not be there yet. A rename would replace a
+    device, a pipe or a socket, so these are refused."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        kinds = {S_IFDIR: "folder", S_IFIFO: "pipe", S_IFSOCK: "socket"}
+        kind = kinds.get(S_IFMT(target.stat().st_mode), "device")
+        raise UserError(f"{shown(path)} is a {kind}: give the name of a file to write")
+    return target
 
 
 def remove_leftovers(folder: Path) -> None:

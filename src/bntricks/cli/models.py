@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bntricks.cli import console
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, reading, shown
+from bntricks.files import held, reading, regular_file, shown
 
 if TYPE_CHECKING:
     from bntricks.model import Model
@@ -40,9 +40,7 @@ def prepare(device: str, threads: int) -> None:
 
 def check_target(path: Path) -> None:
     """Fail before any work if a file cannot be written there."""
-    folder = path.parent
-    if path.is_dir():
-        raise UserError(f"{shown(path)} is a folder: give the name of a file to write")
+    folder = regular_file(path).parent
     if not folder.is_dir():
         raise UserError(f"the folder {shown(folder)} does not exist: make it first")
     if not os.access(folder, os.W_OK | os.X_OK):

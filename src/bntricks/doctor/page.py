@@ -10,6 +10,7 @@ from bntricks.doctor.charts import figures
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.tables import accuracy_table, group_table, layer_table
 from bntricks.errors import UserError
+from bntricks.files import shown, write_atomically
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, figure_html, page_html
 
@@ -28,9 +29,9 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     layers, groups = len(diagnosis.layers), len(diagnosis.groups)
     summary = f"{layers} BatchNorm layers, {groups} groups of classes."
     try:
-        path.write_text(page_html(title, summary, sections, command), encoding="utf-8")
+        write_atomically(path, page_html(title, summary, sections, command).encode())
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}; choose another file") from None
+        raise UserError(f"cannot write {shown(path)}: {error.strerror}; choose another") from None
     return path
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import vl_convert
 
 from bntricks.errors import UserError
+from bntricks.files import write_atomically
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.page import report_html
@@ -39,11 +40,11 @@ def write(report: Report, folder: Path | str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for name, table in zip(("results", "verdicts"), report.tables, strict=False):
             for ending, render in TABLE_FORMATS.items():
-                (folder / f"{name}.{ending}").write_text(render(table), encoding="utf-8")
+                write_atomically(folder / f"{name}.{ending}", render(table).encode())
         for figure in report.figures:
             save(figure, folder / "figures")
         page = folder / "report.html"
-        page.write_text(report_html(report), encoding="utf-8")
+        write_atomically(page, report_html(report).encode())
     return page
 
 
@@ -76,5 +77,5 @@ def save(figure: Figure, folder: Path) -> list[Path]:
     }
     paths = {folder / f"{figure.name}.{ending}": content for ending, content in contents.items()}
     for path, content in paths.items():
-        path.write_bytes(content)
+        write_atomically(path, content)
     return list(paths)

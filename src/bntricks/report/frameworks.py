@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import vl_convert
 
+from bntricks.files import write_atomically
 from bntricks.paper import Study
 from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
 from bntricks.report.files import PIXELS_PER_INCH, writing_to
@@ -55,7 +56,7 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     with writing_to(folder):
         _save(folder / "figures", methods, table)
         html = page_html(title, summary, sections, command, charts=False)
-        page.write_text(html, encoding="utf-8")
+        write_atomically(page, html.encode())
     return page, table
 
 
@@ -88,7 +89,8 @@ def _save(folder: Path, methods: Sequence[tuple[str, Method]], table: Table) -> 
     folder.mkdir(parents=True, exist_ok=True)
     for name, drawing in {"frameworks": sheet(methods), "dilemma": dilemma()}.items():
         text = svg(drawing, card=True)
-        (folder / f"{name}.svg").write_text(text, encoding="utf-8")
-        (folder / f"{name}.pdf").write_bytes(vl_convert.svg_to_pdf(text))
-        (folder / f"{name}.png").write_bytes(vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH))
-    (folder / "frameworks.csv").write_text(to_csv(table), encoding="utf-8")
+        write_atomically(folder / f"{name}.svg", text.encode())
+        write_atomically(folder / f"{name}.pdf", vl_convert.svg_to_pdf(text))
+        png = vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH)
+        write_atomically(folder / f"{name}.png", png)
+    write_atomically(folder / "frameworks.csv", to_csv(table).encode())
