@@ -6,7 +6,8 @@ it for its reader. The command line says `--memory-batch`, scikit-learn's estima
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,6 +80,21 @@ class InvalidOptions(UserError):
                 for mistake in error.errors()
             )
         )
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Say in one line that memory ran out, for which torch has no exception of its own."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        words = ("allocate memory", "out of memory")
+        if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
+            raise
+        raise RunError(
+            "there is not enough memory for this: a smaller network, batch, image size or memory "
+            "of images needs less"
+        ) from None
 
 
 def first_mistake(error: ValidationError) -> str:

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from bntricks.errors import UserError
+
 Statistics = dict[str, "Moments"]
 """Moments of every BatchNorm layer, by the layer's name in the network."""
 
@@ -203,7 +205,29 @@ def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
 
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     """Set φ to the population moments of these batches; give balanced data."""
-    _set(net, {name: (m.mean, m.var) for name, m in moments(net, batches).items()})
+    check_layers(net)
+    statistics = moments(net, batches)
+    if not statistics:
+        raise UserError("there are no batches to recalibrate with, or they were used up before")
+    for name, found in statistics.items():
+        if not (found.mean.isfinite().all() and found.var.isfinite().all()):
+            raise UserError(
+                f"the inputs of layer {name!r} are not finite: look for NaN or infinity in the "
+                "samples, and in the weights before it; the running statistics stay as they were"
+            )
+    _set(net, {name: (m.mean, m.var) for name, m in statistics.items()})
+
+
+def check_layers(net: nn.Module) -> None:
+    """Refuse a network that has no running statistics."""
+    if layers(net):
+        return
+    reason = "it has no BatchNorm layer"
+    if isinstance(net, torch.jit.ScriptModule):
+        reason = "TorchScript hides its layers; give the module that it was made from"
+    elif any(isinstance(module, _BatchNorm) for module in net.modules()):
+        reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
+    raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
 
 
 @torch.no_grad()

@@ -44,5 +44,8 @@ class Registry(Generic[Entry]):
         if name not in entries:
             close = difflib.get_close_matches(name, entries, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            raise UserError(f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}")
+            own = "; one of your own is registered first, in Python" if ":" in name else ""
+            raise UserError(
+                f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}{own}"
+            )
         return entries[name]

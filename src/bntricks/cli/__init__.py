@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
-from cyclopts import CycloptsError, ValidationError as Rejected
+from cyclopts import CycloptsError, UnusedCliTokensError, ValidationError as Rejected
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
@@ -21,7 +23,15 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     study,
 )
 from bntricks.cli.app import app, closest_flag, flag
-from bntricks.errors import HeldError, InvalidOptions, PlannedError, RunError
+from bntricks.errors import (
+    HeldError,
+    InvalidOptions,
+    PlannedError,
+    RunError,
+    UserError,
+    within_memory,
+)
+from bntricks.files import shown
 
 
 def main() -> NoReturn:
@@ -30,22 +40,53 @@ def main() -> NoReturn:
     signal.signal(signal.SIGINT, _stop)
     signal.signal(signal.SIGTERM, _stop)
     try:
-        app(exit_on_error=False, print_error=False)
+        _check_standard_streams()
+        with within_memory():
+            app(exit_on_error=False, print_error=False)
+        sys.stdout.flush()  # while a full disk or a closed pipe can still be reported
         sys.exit(0)
     except Rejected as error:
         cause = error.__cause__
         message, code = str(error), 2
         if isinstance(cause, ValidationError):
             message = InvalidOptions.of(cause).worded(flag)
+    except UnusedCliTokensError as error:
+        unused = " ".join(map(repr, error.unused_tokens))
+        command = " ".join(["bnt", *error.command_chain])
+        message = f"{command} does not take {unused}: an option has one value; see {command} --help"
+        code = 2
     except CycloptsError as error:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:
         message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(141)
+    except BrokenPipeError:  # as if by the signal that other programs end with
+        _discard_output()
+        sys.exit(128 + signal.SIGPIPE)
+    except OSError as error:
+        _discard_output()
+        what = "write the output" if error.filename is None else f"use {shown(error.filename)}"
+        message, code = f"cannot {what}: {error.strerror or error}", 1
     console.complain(message)
     sys.exit(code)
+
+
+def _check_standard_streams() -> None:
+    """The next file to be opened would get the number of a stream that is closed, and whatever is
+    printed would go into that file."""
+    for number in (0, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 (until the end)
+    if sys.stdout is None:
+        raise UserError("standard output is closed: send it to a file, or to /dev/null")
+
+
+def _discard_output() -> None:
+    """What cannot be written is not tried again when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _suggestion() -> str | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 from cyclopts.validators import Number
 
 from bntricks.errors import UserError
@@ -28,7 +29,21 @@ app = App(
 
 Json = Annotated[bool, Parameter(negative=())]
 Switch = Annotated[bool, Parameter(negative=())]
-Count = Annotated[int, Parameter(validator=Number(gte=1))]
+
+
+def whole(**limits: int) -> Parameter:
+    """A whole number within these limits; left to itself, the parser rounds others."""
+
+    def convert(kind: Any, tokens: Sequence[Token]) -> int:
+        if re.fullmatch(r"[+-]?\d+", tokens[0].value) is None:
+            raise ValueError(f'"{tokens[0].value}" is not a whole number')
+        return int(tokens[0].value)
+
+    return Parameter(validator=Number(**limits), converter=convert)
+
+
+Count = Annotated[int, whole(gte=1)]
+Threads = Annotated[int, whole(gte=1, lte=1024)]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
 Paths = Annotated[tuple[Path, ...], Parameter(negative=())]

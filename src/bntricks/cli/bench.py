@@ -8,10 +8,9 @@ from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Names, Switch, app
+from bntricks.cli.app import Count, Json, Names, Switch, app, whole
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
@@ -24,7 +23,7 @@ def bench(
     parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
     methods: Names = (),
     width: Count | None = None,
-    rounds: Annotated[int, Parameter(validator=Number(gte=6))] = 15,
+    rounds: Annotated[int, whole(gte=6)] = 15,
     scaling: Switch = False,
     json: Json = False,
 ) -> None:

@@ -17,8 +17,16 @@ if TYPE_CHECKING:
     from bntricks.streams.files.progress import Report
     from bntricks.training.progress import Sink
 
+
+class _Output(Console):
+    """Standard output. Where nobody reads it any more, `main` says how the process ends."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 # A pipe has no width of its own: it gets one that folds next to nothing.
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+out = _Output(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False)
 
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Switch, app, flag, refuse_misspelt
+from bntricks.cli.app import Count, Json, Switch, Threads, app, flag, refuse_misspelt, whole
 from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
@@ -32,20 +32,20 @@ def learn(
     lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
     method: str | None = None,
-    memory: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1_000_000))] = None,
-    image_size: Annotated[int | None, Parameter(validator=Number(gte=8, lte=512))] = None,
-    width: Annotated[int | None, Parameter(validator=Number(gte=1, lte=1024))] = None,
-    blocks: Annotated[int | None, Parameter(validator=Number(gte=1, lte=64))] = None,
-    stages: Annotated[int | None, Parameter(validator=Number(gte=1, lte=6))] = None,
-    batch: Annotated[int | None, Parameter(validator=Number(gte=2, lte=1_000_000))] = None,
+    memory: Annotated[int | None, whole(gte=1, lte=1_000_000)] = None,
+    image_size: Annotated[int | None, whole(gte=8, lte=512)] = None,
+    width: Annotated[int | None, whole(gte=1, lte=1024)] = None,
+    blocks: Annotated[int | None, whole(gte=1, lte=64)] = None,
+    stages: Annotated[int | None, whole(gte=1, lte=6)] = None,
+    batch: Annotated[int | None, whole(gte=2, lte=1_000_000)] = None,
     augment: Literal["standard", "none"] | None = None,
     tasks: Count | None = None,
-    seed: Annotated[int | None, Parameter(validator=Number(gte=0, lt=2**32))] = None,
+    seed: Annotated[int | None, whole(gte=0, lt=2**32)] = None,
     net: str | None = None,
     skip_unreadable: Switch = False,
     without_memory: Switch = False,
     device: str = "cpu",
-    threads: Count = 1,
+    threads: Threads = 1,
     json: Json = False,
     **hyper: float,
 ) -> None:

@@ -74,7 +74,14 @@ def streams(*, json: Json = False) -> None:
     if json:
         print_json(rows)
         return
-    console.show(list(rows[0]), [list(row.values()) for row in rows])
+    console.show(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows])
+
+
+def _shown(value: object) -> object:
+    """A dash for nothing, and both numbers of a pair."""
+    if isinstance(value, tuple):
+        return " + ".join(map(str, value))
+    return "–" if value is None else value
 
 
 def _forwards(columns: dict[str, str | float]) -> str:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Paths, Switch, app
+from bntricks.cli.app import Json, Paths, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
@@ -23,7 +23,7 @@ def predict(
     net: str | None = None,
     skip_unreadable: Switch = False,
     device: str = "cpu",
-    threads: Count = 1,
+    threads: Threads = 1,
     json: Json = False,
     csv: Switch = False,
 ) -> None:

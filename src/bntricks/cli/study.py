@@ -112,7 +112,7 @@ def study(
     )
     shared = Shared(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
     seconds = seconds_left(configs, data, out, chosen.probe, console.warnings)
-    runs = f"{name}: {len(configs)} runs"
+    runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
     results: list[Record | Failure] = []
     with board(configs) as sink:
         if ray is not None:
@@ -121,7 +121,8 @@ def study(
             results = sweep_on_ray(configs, shared, request, sink)
         elif configs:
             count = min(workers or available_cores(), len(configs))
-            console.complain(f"{runs}, about {_duration(seconds / count)} on {count} cores")
+            cores = f"{count} core{'s' * (count != 1)}"
+            console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
             results = sweep(configs, shared, workers=count, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
@@ -137,7 +138,9 @@ def study(
 
 def _duration(seconds: float) -> str:
     minutes = round(seconds / 60)
-    return f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+    if minutes < 2:
+        return "about a minute" if minutes else "less than a minute"
+    return f"about {minutes} minutes" if minutes < 120 else f"about {minutes / 60:.1f} hours"
 
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from bntricks.doctor.accuracy import (
     Counterfactual,
@@ -40,7 +39,7 @@ from bntricks.doctor.groups import (
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
 from bntricks.doctor.verdict import Verdict, judge, remarks
 from bntricks.errors import UserError
-from bntricks.norm import Moments, layers, moments, recalibrate
+from bntricks.norm import Moments, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
 
 AS_IS = "as it is"
@@ -106,8 +105,8 @@ def diagnose(
 
     >>> print(diagnose(net, {"old": old_loader, "new": new_loader}))
     """
-    _check_layers(net)
-    _check_finite(net)
+    check_layers(net)
+    _check_statistics(net)
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
     estimating, measuring = halves(batches_by_group)
@@ -143,7 +142,7 @@ def repair(
     report: Report = silent,
 ) -> tuple[Counterfactual, Counterfactual]:
     """Recalibrate φ on one half of every batch; accuracies before and after, on the other half."""
-    _check_layers(net)
+    check_layers(net)
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
     estimating, measuring = halves(batches_by_group)
@@ -183,21 +182,14 @@ def unchanged(net: nn.Module) -> Iterator[None]:
                         buffer.copy_(content)
 
 
-def _check_layers(net: nn.Module) -> None:
-    if layers(net):
-        return
-    reason = "it has no BatchNorm layer"
-    if any(isinstance(module, _BatchNorm) for module in net.modules()):
-        reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
-    raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
-
-
-def _check_finite(net: nn.Module) -> None:
-    for name, layer in layers(net).items():
-        if not all(t.isfinite().all() for t in (layer.running_mean, layer.running_var)):  # type: ignore[union-attr]
+def _check_statistics(net: nn.Module) -> None:
+    for name, values in phi(net).items():
+        negative = bool((values["var"] < 0).any())
+        if negative or not all(value.isfinite().all() for value in values.values()):
             raise UserError(
-                f"the running statistics of layer {name!r} are not finite: reset them with "
-                "recalibrate, then diagnose again"
+                f"the running statistics of layer {name!r} are "
+                f"{'impossible (a negative variance)' if negative else 'not finite'}: reset them "
+                "with recalibrate, then diagnose again"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import safetensors.torch as safe
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from bntricks.doctor.groups import BatchesByGroup, abbreviated
 from bntricks.doctor.images import check_accepts, image_groups, normalisation, summary
@@ -81,6 +83,8 @@ def import_network(where: str) -> nn.Module:
             f"it returned a {type(net).__name__}, not a torch.nn.Module; give a function without "
             "arguments that returns the network"
         )
+    if any(map(is_lazy, chain(net.parameters(), net.buffers()))):
+        raise refusal("its layers are lazy: pass it a sample before you return it")
     return net
 
 
@@ -98,12 +102,34 @@ def load_weights(net: nn.Module, path: Path) -> None:
                 f"network's own names are like {next(iter(own))!r}"
             )
     for key, value in state.items():
-        if value.shape != own[key].shape:
-            raise UserError(
-                f"{shown(path)} does not fit the network: {key} is {list(value.shape)} in the file "
-                f"and {list(own[key].shape)} in the network"
-            )
+        _check_tensor(key, value, own[key], path)
     net.load_state_dict(state, strict=False)
+
+
+def _check_tensor(key: str, value: Tensor, own: Tensor, path: Path) -> None:
+    if value.shape != own.shape:
+        raise UserError(
+            f"{shown(path)} does not fit the network: {shown(key)} is {list(value.shape)} in the "
+            f"file and {list(own.shape)} in the network"
+        )
+    problem = None
+    if value.is_meta:
+        problem = "has a shape, but no values (a meta tensor)"
+    elif value.layout != torch.strided or value.is_quantized:
+        problem = "is sparse or quantised: save it as an ordinary tensor"
+    elif _kind(value) != _kind(own):
+        problem = f"is {_kind(value)} in the file and {_kind(own)} in the network"
+    elif "running_" not in key and not value.isfinite().all():
+        problem = "holds NaN or infinity"
+    if problem is not None:
+        raise UserError(f"cannot use the weights {shown(path)}: {shown(key)} {problem}")
+
+
+def _kind(tensor: Tensor) -> str:
+    """Numbers of one kind can stand for each other: bfloat16 for float32, int32 for int64."""
+    if tensor.is_complex() or tensor.is_floating_point():
+        return "complex" if tensor.is_complex() else "floating-point"
+    return "whole numbers"
 
 
 def save_weights(net: nn.Module, path: Path) -> None:
@@ -125,7 +151,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
             state = state[key]
-    if not state or not all(isinstance(value, Tensor) for value in state.values()):
+    if not state or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in state.items()):
         raise UserError(f"{shown(path)} is not a state dict: save net.state_dict() alone")
     # DataParallel puts this before every name.
     return {key.removeprefix("module."): value for key, value in state.items()}

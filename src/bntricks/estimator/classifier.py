@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from bntricks.model.metadata import Metadata
 from bntricks.model.samples import check_samples
 from bntricks.training.backend import check_device
 from bntricks.training.learner import Learner
+from bntricks.training.optimisers import check_rate
 
 VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
 
@@ -207,8 +207,9 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _rate(value: Any) -> float:
-    if not isinstance(value, Real) or not 0 < float(value) < inf:
+    if not isinstance(value, Real):
         raise UserError("it must be a number above 0, such as 0.03", option="lr", value=repr(value))
+    check_rate(float(value))
     return float(value)
 
 

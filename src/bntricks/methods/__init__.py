@@ -24,7 +24,7 @@ from bntricks.registry import Registry
 
 __all__ = ["Entry", "NotNegative", "entries", "find", "make", "method"]
 
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]  # within float32
 ByStream = Mapping[str, Mapping[str, float]]
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from math import inf
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from bntricks.model.samples import ClassSamples, check_samples, gather
 from bntricks.networks.head import last_linear
 from bntricks.streams import Images, Report
 from bntricks.training.loop import learn_epochs
+from bntricks.training.optimisers import check_rate
 from bntricks.training.progress import Progress, Sink
 
 HELD_OUT = 0.2
@@ -88,8 +88,8 @@ def teach(
         epochs = max(EPOCHS, -(-STEPS // batch_count(len(samples.train), metadata.batch)))
     if epochs < 1:
         raise UserError("it must be at least 1", option="epochs", value=epochs)
-    if lr is not None and not 0 < lr < inf:
-        raise UserError(f"it must be above 0, such as {metadata.lr}", option="lr", value=lr)
+    if lr is not None:
+        check_rate(lr)
     check_samples(metadata, samples.train.x)
     _check_classes(model, samples)
     first, count = len(metadata.classes), len(samples.names)

@@ -50,7 +50,7 @@ class Config(BaseModel):
     """Learning rate."""
     optimiser: str = "sgd"
     """How parameters move: `sgd` is plain gradient descent."""
-    memory: Count | None = None
+    memory: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
     memory_batch: Count = 32
     """Images in a batch drawn from the memory."""
@@ -97,7 +97,7 @@ class Config(BaseModel):
     synchronised: Annotated[bool, Parameter(negative=())] = False
     """Under torchrun: normalise by the batch statistics of all ranks together, not each by its
     own."""
-    threads: Count = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """CPU threads. Different counts give different bits; many runs beat many threads."""
 
     @field_validator("tasks", mode="before")

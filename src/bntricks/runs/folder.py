@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from bntricks.errors import PlannedError, RunError, UserError
+from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
 from bntricks.runs import checkpoint, probes, record as records
@@ -174,7 +174,8 @@ class _Work:
                         for each in {sink, mirror}:
                             each(event)
 
-                    return self._train(ranks, tell)
+                    with within_memory():
+                        return self._train(ranks, tell)
             except PlannedError:
                 if fresh:
                     shutil.rmtree(folder)

@@ -20,7 +20,7 @@ from bntricks.runs.config import REVISION, Config
 from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
-from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
 
 
@@ -32,6 +32,7 @@ def resolve(
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
     NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
+    check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
         check_bf16(config.device)

@@ -21,7 +21,7 @@ from bntricks.networks.head import grow
 from bntricks.norm import mode
 from bntricks.recipes.language import Lesson, Method
 from bntricks.seeds import Generators
-from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.snapshot import previous, restore, snapshot
 from bntricks.training.state import Cost, State, View
 from bntricks.training.step import step
@@ -60,6 +60,7 @@ class Learner:
     ) -> None:
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = torch.device(device)
+        check_rate(lr)
         self._make_optimiser = OPTIMISERS.find(optimiser)
         net = net.to(self.device)
         store = None
@@ -174,8 +175,9 @@ class Learner:
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
         """From now on the head has so many outputs, and the optimiser this learning rate."""
-        grow(self.net, outputs, self.generators.init)
         rate = self.state.optimiser.lr if lr is None else lr
+        check_rate(rate)
+        grow(self.net, outputs, self.generators.init)
         decay = 2 * self.method.decay
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, decay)
 

@@ -8,7 +8,20 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from bntricks.errors import UserError
 from bntricks.registry import Registry
+
+LARGEST_RATE = 1e30
+"""Far beyond any use, and so far below what float32 can hold that no sum overflows at once."""
+
+
+def check_rate(lr: float) -> None:
+    if not 0 < lr <= LARGEST_RATE:
+        raise UserError(
+            f"it must be above 0, such as 0.03, and {LARGEST_RATE:g} at most",
+            option="lr",
+            value=lr,
+        )
 
 
 class Optimiser(Protocol):

@@ -4,6 +4,7 @@ file that cannot be read is named, and either refused or left out, as the caller
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -89,8 +90,9 @@ def read_files(
         except Unreadable as error:
             failures[file] = str(error)
             if not skip:
+                advice = "move it away" if os.path.lexists(file) else "check the path"
                 raise UserError(
-                    f"{error}; move it away, or leave such files out", remedy="skip_unreadable"
+                    f"{error}; {advice}, or leave such files out", remedy="skip_unreadable"
                 ) from error
             return np.zeros((3, size, size), np.uint8)
 

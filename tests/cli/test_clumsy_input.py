@@ -1,0 +1,96 @@
+"""What people type by mistake, and what a shell does to a stream: one line, and nothing is left."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bntricks.cli.study import _duration
+
+SMALL = ("--stream", "seq-digits", "--images-per-class", 4, "--width", 2, "--stages", 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--lr", "1e308"), ["--lr 1e+308: it must be above 0, such as 0.03"]),
+        (("--memory", 10**15), [f"--memory {10**15}", "less than or equal to 10000000"]),
+        (("--threads", 10**6), ["--threads 1000000", "less than or equal to 1024"]),
+        (("--method", "lwf", "--decay", "1e308"), ["--decay 1e+308", "less than or equal to"]),
+        (("--net", "x:y"), ["unknown network 'x:y': there are resnet, mlp; one of your own is"]),
+        (("--seed", 0, 1), ["bnt run does not take '1': an option has one value"]),
+    ],
+)
+def test_a_run_that_cannot_be_is_refused_before_anything_is_written(
+    refused, tmp_path, options, words
+):
+    refused("run", *SMALL, "--out", tmp_path / "runs", *options, words=words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_memory_that_runs_out_ends_a_run_without_leftovers(refused, tmp_path, monkeypatch):
+    def fail(*arguments, **keywords):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] can't allocate memory: you tried to")
+
+    monkeypatch.setattr("bntricks.runs.train.learn_epochs", fail)
+    words = ["there is not enough memory for this: a smaller network, batch"]
+    refused("run", *SMALL, "--out", tmp_path / "runs", words=words, code=1)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("demo", "--seeds", "1.5"), ("learn", "a", "--into", "b", "--epochs", "2.5")]
+)
+def test_counts_are_not_rounded(refused, words):
+    refused(*words, words=[f'Invalid value for {words[-2]}: "{words[-1]}" is not a whole number'])
+
+
+def test_streams_without_an_official_size_say_so_by_a_dash(bnt):
+    listed = bnt("streams").out
+    assert "None" not in listed
+    assert "50000 + 10000" in listed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (3, "less than a minute"),
+        (61, "about a minute"),
+        (150, "about 2 minutes"),
+        (7200, "about 2.0 hours"),
+    ],
+)
+def test_durations_read_as_people_say_them(seconds, words):
+    assert _duration(seconds) == words
+
+
+def test_an_image_that_is_not_there_is_not_to_be_moved_away(refused, model, tmp_path):
+    err = refused("predict", model, tmp_path / "nosuch.jpg", words=["no such file; check the path"])
+    assert "move it away" not in err
+
+
+BNT = f"{sys.executable} -m bntricks"
+
+
+@pytest.mark.journey
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        (f"{BNT} streams > /dev/full", 1, "bnt: cannot write the output: No space left on device"),
+        (f"{BNT} streams --json > /dev/full", 1, "bnt: cannot write the output: No space left"),
+        (f"{BNT} streams >&-", 2, "bnt: standard output is closed: send it to a file"),
+        (f"set -o pipefail; {BNT} streams | true", 141, ""),
+        (f"set -o pipefail; {BNT} streams --json | true", 141, ""),
+        (f"{BNT} nosuch 2>&-", 2, ""),
+    ],
+)
+def test_a_stream_that_is_full_or_closed_is_one_line(command, code, words, tmp_path):
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=os.environ
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(words)
+    assert len(done.stderr.splitlines()) == bool(words)
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
