@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import frozen_ema, moments, recalibrate, swapped, update_ema
+from bntricks import UserError, frozen_ema, moments, recalibrate, swapped, update_ema
 from bntricks.norm import Moments, ema_reach, layers, mode, skip_ema
 
 pytestmark = pytest.mark.law
@@ -160,3 +160,20 @@ def test_layers_that_keep_no_statistics_are_none_of_our_business():
 
 def test_a_network_without_batchnorm_has_nothing_to_wait_for():
     assert ema_reach(nn.Linear(2, 2)) == 0
+
+
+@pytest.mark.parametrize(
+    ("net", "batches", "message"),
+    [
+        (nn.Sequential(nn.GroupNorm(1, 3)), [torch.randn(8, 3)], "it has no BatchNorm layer"),
+        (nn.BatchNorm1d(3, track_running_stats=False), [torch.randn(8, 3)], "keep no running"),
+        (torch.jit.script(nn.BatchNorm1d(3)), [torch.randn(8, 3)], "TorchScript hides its layers"),
+        (nn.BatchNorm1d(3), [], "there are no batches"),
+        (nn.BatchNorm1d(3), [torch.randn(8, 3) / 0], "the inputs of layer '' are not finite"),
+    ],
+)
+def test_what_cannot_be_recalibrated_is_refused_and_stays(net, batches, message):
+    before = state(net)
+    with pytest.raises(UserError, match=message):
+        recalibrate(net, batches)
+    assert_equal(before, state(net))

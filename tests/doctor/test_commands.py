@@ -37,6 +37,12 @@ def plain():
 def broken():
     raise RuntimeError("no such card")
 
+def script():
+    return torch.jit.script(photo())
+
+def lazy():
+    return nn.Sequential(nn.LazyConv2d(4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(4))
+
 number = 7
 """
 COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[b]owl": (9, 9, 9)}
@@ -54,6 +60,7 @@ def here(tmp_path, monkeypatch):
             pixels = (random.integers(0, 50, (10, 10, 3)) + colour).clip(0, 255).astype(np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{index}.png")
     (tmp_path / "doctor_nets.py").write_text(NETS)
+    (tmp_path / "doctor_typo.py").write_text("def net():\n    return (")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("doctor_nets", None)
@@ -133,14 +140,25 @@ def test_a_file_that_is_there_is_kept_unless_forced(here):
     assert safe.load_file("new").keys()
 
 
-def test_statistics_that_are_not_finite_can_be_recalibrated(here):
+@pytest.mark.parametrize("value", [float("nan"), -1.0])
+def test_statistics_that_cannot_be_can_be_recalibrated(here, value):
     state = torch.load("w.pt", weights_only=True)
-    state["1.running_mean"][0] = float("nan")
+    state["1.running_var"][0] = value
     torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, "w.pt")
-    with pytest.raises(UserError, match="'1' are not finite"):
+    with pytest.raises(UserError, match=r"'1' are (not finite|impossible)"):
         bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
     bnt("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
     assert all(value.isfinite().all() for value in safe.load_file("new").values())
+    assert safe.load_file("new")["1.running_var"].min() >= 0
+
+
+TENSORS = {
+    "sparse": lambda weight: weight.to_sparse(),
+    "meta": lambda weight: weight.to("meta"),
+    "complex": lambda weight: weight.to(torch.complex64),
+    "whole": lambda weight: weight.long(),
+    "nan": lambda weight: weight / 0,
+}
 
 
 def hostile(name):
@@ -155,6 +173,14 @@ def hostile(name):
         torch.save({"net": sys.exit}, "w.pt")
     elif name == "objects":
         torch.save({"a": 1}, "w.pt")
+    elif name == "numbered":
+        torch.save(dict(enumerate(state.values())), "w.pt")
+    elif name in TENSORS:
+        state["0.weight"] = TENSORS[name](state["0.weight"])
+        torch.save(state, "w.pt")
+    elif name == "variance":
+        state["1.running_var"][2] = -1
+        torch.save(state, "w.pt")
     elif name == "classes":
         state["4.weight"], state["4.bias"] = torch.zeros(10, 144), torch.zeros(10)
         torch.save(state, "w.pt")
@@ -173,6 +199,13 @@ def hostile(name):
         ("truncated", "w.pt holds no weights that can be read"),
         ("pickle", "w.pt holds no weights that can be read"),
         ("objects", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
+        ("numbered", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
+        ("sparse", "cannot use the weights w.pt: 0.weight is sparse or quantised"),
+        ("meta", r"0.weight has a shape, but no values \(a meta tensor\)"),
+        ("complex", "0.weight holds complex numbers, where the network has floating-point ones"),
+        ("whole", "0.weight holds whole numbers, where the network has floating-point ones"),
+        ("nan", "0.weight holds NaN or infinity"),
+        ("variance", r"statistics of layer '1' are impossible \(a negative variance\): reset them"),
         ("classes", r"4.weight is \[10, 144\] in the file and \[4, 144\] in the network"),
         ("keys", "it lacks 0.weight, 0.bias, 1.weight and 5 more"),
         ("text", "w.pt holds no weights that can be read"),
@@ -194,7 +227,10 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--net": "doctor_nots:photo"}, "importing doctor_nots raised ModuleNotFoundError"),
         ({"--net": "doctor_nets:photos"}, "doctor_nets has no photos"),
         ({"--net": "doctor_nets:number"}, "number of doctor_nets is not a function"),
-        ({"--net": "doctor_nets:broken"}, "calling it raised RuntimeError: no such card"),
+        ({"--net": "doctor_nets:broken"}, r"RuntimeError: no such card \(.*nets.py, line 17\)"),
+        ({"--net": "doctor_typo:net"}, r"SyntaxError: .* \(.*doctor_typo.py, line 2\)"),
+        ({"--net": "doctor_nets:script"}, "TorchScript hides its layers; give the module that it"),
+        ({"--net": "doctor_nets:lazy"}, "its layers are lazy: pass it a sample before"),
         ({"--net": "builtins:dict"}, "it returned a dict, not a torch.nn.Module"),
         ({"--net": None}, "give either MODEL, or both"),
         ({"--groups": None}, "groups: missing: list the classes in the order"),
@@ -206,6 +242,8 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--classes": "cat,dog"}, "groups: 'ship' is not a class of the model"),
         ({"--image-size": "32"}, r"cannot take images of \[3, 32, 32\]: RuntimeError"),
         ({"--mean": "0.5"}, "mean: 1 mean and 3 standard deviations: give three of each"),
+        ({"--mean": "nan 0 0"}, "mean nan: a mean of pixels is from 0 to 1"),
+        ({"--std": "0.1 nan 0.1"}, "std nan: a standard deviation is above 0"),
         ({"--std": "0.1 0 0.1"}, "std 0: a standard deviation is above 0"),
         ({"--out": "no/page.html"}, "the folder no does not exist: make it first"),
         ({"--data": "nowhere"}, "the data folder nowhere does not exist"),

@@ -40,7 +40,8 @@ def prepare(device: str, threads: int) -> None:
 
 def check_target(path: Path) -> None:
     """Fail before any work if a file cannot be written there."""
-    folder = regular_file(path).parent
+    target = regular_file(path)
+    folder = target.parent if path.is_symlink() else path.parent
     if not folder.is_dir():
         raise UserError(f"the folder {shown(folder)} does not exist: make it first")
     if not os.access(folder, os.W_OK | os.X_OK):

@@ -7,6 +7,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from math import inf, isfinite
 from pathlib import Path
 
 import torch
@@ -59,8 +60,12 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
             "grey images",
             option="mean",
         )
-    if min(std) <= 0:
-        raise UserError("a standard deviation is above 0", option="std", value=f"{min(std):g}")
+    for value in mean:
+        if not isfinite(value):
+            raise UserError("a mean of pixels is from 0 to 1", option="mean", value=f"{value:g}")
+    for value in std:
+        if not 0 < value < inf:
+            raise UserError("a standard deviation is above 0", option="std", value=f"{value:g}")
     centre, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
 
     def view(x: Tensor) -> Tensor:

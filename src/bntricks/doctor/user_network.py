@@ -118,7 +118,7 @@ def _check_tensor(key: str, value: Tensor, own: Tensor, path: Path) -> None:
     elif value.layout != torch.strided or value.is_quantized:
         problem = "is sparse or quantised: save it as an ordinary tensor"
     elif _kind(value) != _kind(own):
-        problem = f"is {_kind(value)} in the file and {_kind(own)} in the network"
+        problem = f"holds {_kind(value)} numbers, where the network has {_kind(own)} ones"
     elif "running_" not in key and not value.isfinite().all():
         problem = "holds NaN or infinity"
     if problem is not None:
@@ -129,7 +129,7 @@ def _kind(tensor: Tensor) -> str:
     """Numbers of one kind can stand for each other: bfloat16 for float32, int32 for int64."""
     if tensor.is_complex() or tensor.is_floating_point():
         return "complex" if tensor.is_complex() else "floating-point"
-    return "whole numbers"
+    return "whole"
 
 
 def save_weights(net: nn.Module, path: Path) -> None:
