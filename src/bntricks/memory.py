@@ -130,7 +130,7 @@ class Memory:
         capacity, filled, offered = (int(state[name]) for name in ("capacity", "filled", "offered"))
         if capacity != self.capacity:
             raise ValueError(f"a memory of {capacity} does not fit one of {self.capacity}")
-        if not 0 <= filled <= capacity:
+        if not 0 <= filled <= capacity or offered < 0:
             raise ValueError(f"{filled} samples do not fit a memory of {capacity}")
         for name in self._kept:
             setattr(self, name, self._placed(name, state.get(name), filled))
@@ -147,7 +147,8 @@ class Memory:
                 raise ValueError(f"a memory of {filled} samples has no {name}")
             return None if name in ("x", "logits") else torch.zeros_like(getattr(self, name))
         dtype = torch.float32 if name == "logits" else values.dtype if own is None else own.dtype
-        if len(values) not in (filled, self.capacity) or values.dtype != dtype:
+        fits = own is None or name == "logits" or values.shape[1:] == own.shape[1:]
+        if not fits or len(values) not in (filled, self.capacity) or values.dtype != dtype:
             raise ValueError(f"{name} of {list(values.shape)} is not part of this memory")
         device = self.device if name in ("x", "logits") else torch.device("cpu")
         if len(values) == self.capacity:

@@ -10,16 +10,19 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from bntricks.batch import batch_count
-from bntricks.errors import UserError
+from bntricks.errors import UserError, first_mistake
+from bntricks.files import shown
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import with_hyper
+from bntricks.runs.saved import Saved, checked
 from bntricks.runs.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
@@ -77,7 +80,8 @@ def train(
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
     progress = Progress(sink, total=total_steps(learner, lessons, config))
     learner.state.report = progress.work
-    position, save = resume(checkpoints, outcome, progress)
+    check = partial(checked, config=config, stream=stream, lessons=list(lessons.values()))
+    position, save = resume(checkpoints, outcome, progress, partial(check, net=learner.net))
 
     for index, lesson in list(lessons.items())[position.lesson :]:
         start = time.perf_counter() - position.seconds
@@ -164,7 +168,10 @@ def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
 
 
 def resume(
-    checkpoints: Checkpoints | None, outcome: Outcome, progress: Progress
+    checkpoints: Checkpoints | None,
+    outcome: Outcome,
+    progress: Progress,
+    check: Callable[[dict[str, Any]], Saved],
 ) -> tuple[Position, Save]:
     """The position to go on from, with everything as it was there, and how to save later ones."""
     measured = [each.name for each in fields(outcome) if each.name != "learner"]
@@ -191,14 +198,16 @@ def resume(
     if saved is None:
         return Position(), save
     try:
-        outcome.learner.load_state_dict(saved["learner"])
+        content = check(saved)
+        outcome.learner.load_state_dict(dict(content.learner))
         for name in measured:
-            setattr(outcome, name, saved["measured"][name])
-        position, progress.done = Position(**saved["place"]), saved["step"]
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            setattr(outcome, name, getattr(content.measured, name))
+        position, progress.done = Position(**dict(content.place)), content.step
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        known = isinstance(error, ValidationError)
+        reason = first_mistake(error) if known else str(error).splitlines()[0]
         raise UserError(
-            f"the checkpoint does not fit this run ({str(error).splitlines()[0]}): train again "
-            "from the start",
+            f"the checkpoint does not fit this run ({shown(reason)}): train again from the start",
             remedy="force",
         ) from None
     progress.sink({"event": "resumed", "step": progress.done, "steps": progress.total})
