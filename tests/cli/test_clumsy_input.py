@@ -1,5 +1,6 @@
 """What people type by mistake, and what a shell does to a stream: one line, and nothing is left."""
 
+import json
 import os
 import subprocess
 import sys
@@ -68,6 +69,26 @@ def test_durations_read_as_people_say_them(seconds, words):
 def test_an_image_that_is_not_there_is_not_to_be_moved_away(refused, model, tmp_path):
     err = refused("predict", model, tmp_path / "nosuch.jpg", words=["no such file; check the path"])
     assert "move it away" not in err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("data", ["x"]), ("track", "never"), ("track", []), ("probe", 7)]
+)
+def test_a_request_that_nobody_made_is_not_resumed(refused, tmp_path, option, value):
+    request = {"config": {"stream": "seq-digits"}, "data": None, "track": "deferred", "probe": None}
+    (tmp_path / "run.json").write_text(json.dumps({**request, option: value}))
+    refused("resume", tmp_path, words=["holds no run (run.json is missing or damaged)"])
+
+
+def test_a_name_too_long_for_the_disk_is_one_line(refused, model):
+    refused("predict", "x" * 300, "a.jpg", words=["File name too long"])
+    refused("export", model, "--safetensors", "x" * 300, words=["File name too long"])
+
+
+def test_a_network_without_a_head_does_not_fit_a_model(bnt, model):
+    done = bnt("predict", model, "a.jpg", "--net", "torch.nn:Flatten")
+    assert done.code == 2
+    assert "the network given does not fit it: " in done.err
 
 
 BNT = f"{sys.executable} -m bntricks"

@@ -37,6 +37,12 @@ def plain():
 def broken():
     raise RuntimeError("no such card")
 
+def leaving():
+    raise SystemExit(7)
+
+def empty():
+    return nn.Flatten()
+
 def script():
     return torch.jit.script(photo())
 
@@ -228,6 +234,8 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--net": "doctor_nets:photos"}, "doctor_nets has no photos"),
         ({"--net": "doctor_nets:number"}, "number of doctor_nets is not a function"),
         ({"--net": "doctor_nets:broken"}, r"RuntimeError: no such card \(.*nets.py, line 17\)"),
+        ({"--net": "doctor_nets:leaving"}, "calling it raised SystemExit: 7"),
+        ({"--net": "doctor_nets:empty"}, "the network has no weights to load"),
         ({"--net": "doctor_typo:net"}, r"SyntaxError: .* \(.*doctor_typo.py, line 2\)"),
         ({"--net": "doctor_nets:script"}, "TorchScript hides its layers; give the module that it"),
         ({"--net": "doctor_nets:lazy"}, "its layers are lazy: pass it a sample before"),

@@ -51,8 +51,8 @@ def main() -> NoReturn:
         if isinstance(cause, ValidationError):
             message = InvalidOptions.of(cause).worded(flag)
     except UnusedCliTokensError as error:
-        unused = " ".join(map(repr, error.unused_tokens))
-        command = " ".join(["bnt", *error.command_chain])
+        unused = " ".join(map(repr, error.unused_tokens or ()))
+        command = " ".join(["bnt", *(error.command_chain or ())])
         message = f"{command} does not take {unused}: an option has one value; see {command} --help"
         code = 2
     except CycloptsError as error:
@@ -63,9 +63,12 @@ def main() -> NoReturn:
         _discard_output()
         sys.exit(128 + signal.SIGPIPE)
     except OSError as error:
-        _discard_output()
-        what = "write the output" if error.filename is None else f"use {shown(error.filename)}"
-        message, code = f"cannot {what}: {error.strerror or error}", 1
+        reason = error.strerror or str(error)
+        if error.filename is not None:  # such as a name that is too long
+            message, code = f"cannot use {shown(error.filename)}: {reason}", 2
+        else:
+            _discard_output()
+            message, code = f"cannot write the output: {reason}", 1
     console.complain(message)
     sys.exit(code)
 

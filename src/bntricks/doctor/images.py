@@ -93,7 +93,7 @@ def check_accepts(
         ) from error
 
 
-def summary(error: Exception) -> str:
+def summary(error: BaseException) -> str:
     """An exception raised by the user's code, in one line."""
     lines = str(error).strip().splitlines()
     where = _place(error)
@@ -101,7 +101,7 @@ def summary(error: Exception) -> str:
     return f"{text} ({shown(where)})" if where else text
 
 
-def _place(error: Exception) -> str | None:
+def _place(error: BaseException) -> str | None:
     """The line of the user's code that raised this: the last that is not in an installed package
     or in this one."""
     if isinstance(error, SyntaxError):

@@ -68,7 +68,7 @@ def import_network(where: str) -> nn.Module:
         sys.path.insert(0, here)
     try:
         function = getattr(import_module(module), name, None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise refusal(f"importing {module} raised {summary(error)}") from error
     if function is None:
         raise refusal(f"{module} has no {name}")
@@ -76,7 +76,7 @@ def import_network(where: str) -> nn.Module:
         raise refusal(f"{name} of {module} is not a function")
     try:
         net = function()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise refusal(f"calling it raised {summary(error)}") from error
     if not isinstance(net, nn.Module):
         raise refusal(
@@ -92,6 +92,8 @@ def load_weights(net: nn.Module, path: Path) -> None:
     """Fill the network from safetensors, or from a state dict saved by `torch.save`, of which
     nothing but tensors is read."""
     state, own = _read_state(path), net.state_dict()
+    if not own:
+        raise UserError("the network has no weights to load: give one that has layers")
     # Old checkpoints lack the batch counter, which no prediction needs.
     missing = [k for k in own if k not in state and not k.endswith("num_batches_tracked")]
     extra = [k for k in state if k not in own]

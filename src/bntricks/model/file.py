@@ -145,7 +145,11 @@ def _network(
         net = given if isinstance(given, nn.Module) else given()
         if not isinstance(net, nn.Module):
             raise UnusableError(f"net gave a {type(net).__name__}, which is not a torch.nn.Module")
-        grow(net, max(outputs, last_linear(net).out_features), torch.Generator())
+        try:
+            head = last_linear(net)
+        except ValueError as error:
+            raise UnusableError(f"the network given does not fit it: {error}") from None
+        grow(net, max(outputs, head.out_features), torch.Generator())
     elif metadata.network is not None:
         with torch.device("meta"):
             net = ResNet(outputs, **metadata.network.model_dump())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
@@ -115,6 +115,9 @@ def resume(
         request = json.loads((folder / REQUEST).read_bytes())
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
         how = {"probe": request.get("probe"), **how}
+        plain = all(isinstance(value, str | None) for value in (data_then, how["probe"]))
+        if not plain or track not in get_args(Track):
+            raise ValueError
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
             f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "

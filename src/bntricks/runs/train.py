@@ -204,8 +204,10 @@ def resume(
             setattr(outcome, name, getattr(content.measured, name))
         position, progress.done = Position(**dict(content.place)), content.step
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        known = isinstance(error, ValidationError)
-        reason = first_mistake(error) if known else str(error).splitlines()[0]
+        if isinstance(error, ValidationError):
+            reason = first_mistake(error)
+        else:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
         raise UserError(
             f"the checkpoint does not fit this run ({shown(reason)}): train again from the start",
             remedy="force",
