@@ -61,7 +61,7 @@ def main() -> NoReturn:
         message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
     except BrokenPipeError:  # as if by the signal that other programs end with
         _discard_output()
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(141)
     except OSError as error:
         reason = error.strerror or str(error)
         if error.filename is not None:  # such as a name that is too long
