@@ -13,7 +13,7 @@ pytestmark = pytest.mark.journey
 
 
 @pytest.mark.slow
-def test_a_smoke_study_runs_and_judges_every_claim(tmp_path):
+def test_a_smoke_study_runs_and_lists_every_claim(tmp_path):
     done = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "8 runs, about" in done.stderr

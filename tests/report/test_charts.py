@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -103,7 +104,7 @@ def judged():
     runs = [
         a_run(method, seed, final + seed, cut_down=True, **knobs)
         for method, final in (("er", 50.0), ("er-bnt", 60.0))
-        for seed in (0, 1)
+        for seed in range(3)
     ]
     return verdicts(study, "lite", group(runs))
 
@@ -112,10 +113,20 @@ def test_claims_show_our_interval_and_the_papers_difference():
     figure = verdict_chart(judged(), "(cut-down data)")
     ours, paper, *_ = figure.rows
     assert ours["claim"] == "1. er-bnt − er, ACC, Seq-CIFAR-10"
-    assert (ours["difference"], ours["shown"], ours["seeds"]) == (10.0, "holds", 2)
+    assert (ours["difference"], ours["shown"], ours["seeds"]) == (10.0, "holds", 3)
     assert paper["difference"] == pytest.approx(72.08 - 61.62)
     assert (paper["shown"], paper["low"]) == ("the paper", None)
     assert "difference in points (cut-down data)" in str(figure.spec)
+
+
+def test_the_legend_of_the_claims_names_what_is_drawn_and_no_more():
+    def legend(judgements):
+        span = verdict_chart(judgements).spec["layer"][1]
+        return span["encoding"]["color"]["scale"]["domain"]
+
+    assert legend(judged()) == ["holds", "the paper"]
+    few = [replace(each, verdict="not judged", reason="2 seeds") for each in judged()]
+    assert legend(few) == ["not judged", "the paper"]
 
 
 def test_claims_of_which_none_was_run_have_no_figure():

@@ -1,12 +1,15 @@
 """Verdicts on claims, from made-up runs whose differences are known."""
 
+import math
 import random
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from bntricks.errors import UserError
 from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
+from bntricks.report.results import verdict_table
 from bntricks.report.verdicts import groups_of, value, verdicts
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS
@@ -14,6 +17,7 @@ from helpers import records
 
 MATRIX = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]
 LITE = {"epochs": 40, "memory": 200}
+SMOKE = {"epochs": 1, "memory": 20, "width": 4}
 STREAM = "seq-cifar10"
 
 
@@ -41,7 +45,10 @@ def a_study(*statements, methods=("er", "er-bnt"), **parts):
         "artefacts": ["none"],
         "methods": methods,
         "streams": [STREAM],
-        "scale": {name: {"seeds": 2, "overrides": LITE} for name in SCALES},
+        "scale": {
+            **{name: {"seeds": 2, "overrides": LITE} for name in SCALES},
+            "smoke": {"seeds": 2, "overrides": SMOKE},
+        },
         "claims": statements,
     }
     return Study.model_validate({**whole, **parts})
@@ -87,10 +94,50 @@ def test_pairing_by_seed_finds_what_lies_below_the_spread_between_seeds():
     assert judge(shuffled).verdict == "holds"
 
 
-def test_a_single_seed_is_never_a_verdict():
-    row = judge([*runs("er-bnt", [90.0]), *runs("er", [10.0])])
-    assert (row.verdict, row.seeds, row.ours) == ("undecided", 1, 80.0)
-    assert row.low is row.high is row.p is row.p_holm is None
+@pytest.mark.parametrize(
+    ("seeds", "verdict", "reason"),
+    [
+        (1, "not judged", "1 seed"),
+        (2, "not judged", "2 seeds"),
+        (3, "holds", ""),
+    ],
+)
+def test_fewer_than_three_seeds_are_never_a_verdict(seeds, verdict, reason):
+    better, worse = [90.0, 91.0, 90.5][:seeds], [10.0, 11.0, 10.0][:seeds]
+    row = judge([*runs("er-bnt", better), *runs("er", worse)])
+    assert (row.verdict, row.reason, row.seeds) == (verdict, reason, seeds)
+    assert row.ours == pytest.approx(80.0, abs=0.5)
+    assert (row.low is None) == (row.p is None) == (seeds == 1)
+    (cell,) = [c.text for c in verdict_table([row]).column(1)]
+    assert cell == (f"not judged ({reason})" if reason else verdict)
+
+
+def smoke_runs(**knobs):
+    better, worse = [90.0, 91.0, 90.5, 91.0], [10.0, 11.0, 10.0, 9.0]
+    return [*runs("er-bnt", better, **knobs), *runs("er", worse, **knobs)]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "lite", "paper"])
+def test_runs_of_the_smoke_scale_are_not_judged_whatever_scale_is_named(scale):
+    groups = group(smoke_runs(**SMOKE))
+    (row,) = verdicts(a_study(claim()), scale, groups)
+    assert (row.verdict, row.reason, row.seeds) == ("not judged", "smoke scale", 4)
+    assert any("Not judged" in note for note in verdict_table([row]).notes)
+
+
+def test_a_method_without_a_memory_can_be_of_the_smoke_scale_too():
+    knobs = {**SMOKE, "memory": None}
+    trained = [*runs("sgd", [1.0, 2.0, 1.5], **knobs), *runs("joint", [90.0, 91.0, 90.0], **knobs)]
+    parts = {"methods": ("sgd", "joint")}
+    assert judge(trained, claim(a="joint", b="sgd"), **parts).reason == "smoke scale"
+
+
+def test_runs_that_differ_from_the_smoke_scale_are_judged():
+    for knobs in ({"epochs": 40}, {"width": 8}):
+        assert judge(smoke_runs(**{**SMOKE, **knobs})).verdict == "holds"
+    # A study may say that its smallest scale is as good as another.
+    same = {name: {"seeds": 2, "overrides": SMOKE} for name in ("paper", "lite", "smoke")}
+    assert judge(smoke_runs(**SMOKE), scale=same).verdict == "holds"
 
 
 def test_without_records_of_a_side_a_claim_is_not_run():
@@ -99,9 +146,10 @@ def test_without_records_of_a_side_a_claim_is_not_run():
     assert judge([]).verdict == "not run"
 
 
-def test_sides_without_a_common_seed_are_undecided():
+def test_sides_without_a_common_seed_are_not_judged():
     row = judge([a_run("er", 0), a_run("er-bnt", 1)])
-    assert (row.verdict, row.seeds, row.ours) == ("undecided", 0, None)
+    assert (row.verdict, row.reason, row.seeds) == ("not judged", "no common seed", 0)
+    assert row.ours is None
 
 
 def test_only_common_seeds_count():
@@ -111,7 +159,11 @@ def test_only_common_seeds_count():
 
 @pytest.mark.parametrize(
     ("finals", "verdict"),
-    [([95.0, 96.0, 95.0], "holds"), ([20.0, 21.0, 20.0], "does not hold"), ([89, 91], "undecided")],
+    [
+        ([95.0, 96.0, 95.0], "holds"),
+        ([20.0, 21.0, 20.0], "does not hold"),
+        ([89, 91, 90], "undecided"),
+    ],
 )
 def test_a_sign_is_taken_against_zero(finals, verdict):
     row = judge(runs("er", finals), claim("sign", "bwt", a="er", b=None))
@@ -127,7 +179,7 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
         ([3.1, 3.2, 3.0, 3.1], "does not hold"),
         ([-3.1, -3.2, -3.0, -3.1], "does not hold"),
         ([2.0, -2.0, 3.0, -1.0], "undecided"),
-        ([0.1], "undecided"),
+        ([0.1], "not judged"),
     ],
 )
 def test_likeness_needs_the_whole_interval_inside_the_margin(gaps, verdict):
@@ -149,6 +201,47 @@ def test_every_task_means_all_of_them_and_shows_the_weakest():
     assert row(everywhere).ours == pytest.approx(2.15)
     assert row(nearly).verdict == "does not hold"
     assert row(nearly).ours == pytest.approx(-1.85)
+    assert row(nearly).metric == row(everywhere).metric == "every_task:3"
+
+
+def test_the_task_that_decides_is_shown_though_another_has_a_lower_bound():
+    # Task 2 is surely worse; task 3 varies so much that its interval reaches further down.
+    finals = [[60.0, 49.0 + s / 10, 52.0 + swing] for s, swing in enumerate((-25.0, 0.0, 25.0))]
+    trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
+    row = judge([*trained, *runs("er", [50.0] * 3)], claim(metric="every_task"))
+    assert (row.verdict, row.metric) == ("does not hold", "every_task:2")
+    assert row.high < 0
+
+
+accuracies = st.lists(st.floats(0, 100), min_size=3, max_size=3)
+
+
+@pytest.mark.law
+@settings(max_examples=100, deadline=None)
+@given(
+    better=st.lists(accuracies, min_size=1, max_size=5),
+    statement=st.sampled_from(
+        [claim(), claim(metric="every_task"), claim("similar", margin=2.5), claim(metric="bwt")]
+    ),
+    spread=st.sampled_from([0.001, 0.1, 1.0]),
+)
+def test_a_verdict_follows_from_the_row_it_is_printed_in(better, statement, spread):
+    finals = [[50 + (final - 50) * spread for final in row] for row in better]
+    trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
+    table = verdict_table([judge([*trained, *runs("er", [50.0] * len(finals))], statement)])
+    cells = dict(zip(table.columns, (cell.text for cell in table.rows[0]), strict=True))
+    if int(cells["Seeds"]) < 3:
+        assert cells["Verdict"].startswith("not judged (")
+        return
+    low, high = map(float, cells["95% interval"].split(" to "))
+    bounds = (-2.5, 2.5) if statement["kind"] == "similar" else (0.0, math.inf)
+    if bounds[0] < low and high < bounds[1]:
+        expected = "holds"
+    elif high < bounds[0] or low > bounds[1]:
+        expected = "does not hold"
+    else:
+        expected = "undecided"
+    assert cells["Verdict"] == expected
 
 
 def test_the_p_of_every_task_is_the_largest_of_them():
@@ -163,8 +256,8 @@ def test_a_trend_is_the_slope_of_the_gain_along_the_variants():
     statement = claim("trend", along=["100", "200", "300"])
     trained = []
     for gain, memory in ((1.0, 100), (2.0, 200), (7.0, 300)):
-        trained += runs("er", [50.0, 40.0], memory=memory)
-        trained += runs("er-bnt", [50.0 + gain, 40.1 + gain], memory=memory)
+        trained += runs("er", [50.0, 40.0, 45.0], memory=memory)
+        trained += runs("er-bnt", [50.0 + gain, 40.1 + gain, 45.0 + gain], memory=memory)
     row = judge(trained, statement, variants=variants)
     assert row.ours == pytest.approx(3.0)
     assert row.verdict == "holds"

@@ -27,6 +27,7 @@ VERDICTS = {
     "holds": ("#0072B2", "circle"),
     "does not hold": ("#D55E00", "cross"),
     "undecided": ("#888888", "square"),
+    "not judged": ("#56B4E9", "triangle-up"),
     "the paper": ("#CC79A7", "diamond"),
 }
 NUMBERS_UP_TO = 10
@@ -154,9 +155,10 @@ def verdict_chart(judgements: Sequence[Judgement], remark: str = "") -> Figure |
     rows = list(_verdict_rows(judgements))
     if not rows:
         return None
+    looks = {name: look for name, look in VERDICTS.items() if name in {r["shown"] for r in rows}}
     colours, shapes = (
-        alt.Scale(domain=list(VERDICTS), range=list(values))
-        for values in zip(*VERDICTS.values(), strict=True)
+        alt.Scale(domain=list(looks), range=list(values))
+        for values in zip(*looks.values(), strict=True)
     )
     title = f"difference in points {remark}".rstrip()
     x = partial(alt.X, title=title, axis=alt.Axis(titleAnchor="end"))
@@ -225,7 +227,7 @@ def _verdict_rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
         named = [title for title in STREAMS.values() if title in claim.text]
         stream = f", {max(named, key=len)}" if named else ""
         row = {
-            "claim": f"{number}. {compared(claim)}, {metric_title(claim.metric)}{stream}",
+            "claim": f"{number}. {compared(claim)}, {metric_title(judged.metric)}{stream}",
             "text": claim.text,
             "where": claim.where,
             "shown": judged.verdict,

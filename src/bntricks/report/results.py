@@ -10,7 +10,7 @@ from itertools import combinations
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, stream_title
 from bntricks.report.tables import Cell, Table, number, table_of
-from bntricks.report.verdicts import Judgement, groups_of, paper_entry
+from bntricks.report.verdicts import DIGITS, FEWEST_SEEDS, Judgement, groups_of, paper_entry
 from bntricks.runs.config import Config
 
 NOT_PROTOCOL = {"method", "stream", "seed", "memory", "device", "threads"} | OF_THE_METHOD
@@ -34,28 +34,38 @@ def verdict_table(judgements: Sequence[Judgement], remark: str = "") -> Table:
     rows = [
         {
             "#": number(index, 0),
-            "Verdict": Cell(judged.verdict, bold=judged.verdict in ("holds", "does not hold")),
+            "Verdict": Cell(
+                f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict,
+                bold=judged.verdict in ("holds", "does not hold"),
+            ),
             "Claim": Cell(judged.claim.text),
             "Paper": number(judged.paper),
             f"Ours {remark}".rstrip(): number(judged.ours),
             "95% interval": Cell(
-                "" if judged.low is None else f"{judged.low:.2f} to {judged.high:.2f}"
+                "" if judged.low is None else f"{judged.low:.{DIGITS}f} to {judged.high:.{DIGITS}f}"
             ),
             "p (Holm)": number(judged.p_holm, 3),
             "Seeds": number(judged.seeds, 0),
             "Compared": Cell(compared(judged.claim)),
-            "Metric": Cell(metric_title(judged.claim.metric)),
+            "Metric": Cell(metric_title(judged.metric)),
             "Where": Cell(judged.claim.where),
         }
         for index, judged in enumerate(judgements, start=1)
     ]
-    notes = (
+    notes = [
         "Differences are in points, A minus B, over the seeds that both sides have; a claim holds "
         "if the 95% interval says so.",
         "p (Holm) is a permutation test's, adjusted for all claims of the study at once. With n "
         "seeds it cannot fall below 2/2ⁿ times the number of claims, so with few seeds a claim can "
         "hold by its interval beside a p of 1: take it as a hint.",
-    )
+    ]
+    if any(judged.claim.metric == "every_task" for judged in judgements):
+        notes.append("A claim about every task has the numbers of the task that decides it.")
+    if any(judged.reason for judged in judgements):
+        notes.append(
+            f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
+            "runs of more than the smoke scale, which only shows that everything works."
+        )
     return table_of("The paper's claims", rows, notes)
 
 
@@ -76,6 +86,8 @@ def metric_title(metric: str) -> str:
             return f"ACC after task {task}"
         case ["accuracy", after, task]:
             return f"task {task} after task {after}"
+        case ["every_task", task]:
+            return f"every task: task {task} decides"
     return metric.replace("_", " ").replace(".", ": ")
 
 

@@ -1,7 +1,8 @@
 """Does what the paper claims hold in our runs? One judgement per claim, decided by the 95% interval
-of the difference over seeds.
+of the difference over seeds, as it is printed.
 
 Runs of different protocols or data are never averaged or compared: such a mixture is an error.
+Fewer than three seeds, and runs of the smoke scale, are shown but not judged.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import Any, Literal
 
 from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import Group
+from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
+from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
-Verdict = Literal["holds", "does not hold", "undecided", "not run"]
-WEAKEST_FIRST: tuple[Verdict, ...] = ("does not hold", "undecided", "holds", "not run")
+Verdict = Literal["holds", "does not hold", "undecided", "not judged", "not run"]
+WEAKEST_FIRST: tuple[Verdict, ...] = ("does not hold", "undecided", "holds")
+FEWEST_SEEDS = 3
+"""Two seeds can agree by chance to any number of digits."""
+DIGITS = 2
+"""Of an interval as it is printed. No verdict rests on digits that nobody sees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,11 @@ class Judgement:
     """How many seeds all sides have."""
     verdict: Verdict
     p: float | None
+    metric: str
+    """What the interval is of: the claim's metric, or, where a claim is about every task, the task
+    that decides, such as `every_task:3`."""
+    reason: str = ""
+    """Why there is no verdict although there are runs."""
     p_holm: float | None = None
     """Adjusted for all claims of the study."""
 
@@ -105,30 +116,73 @@ def paper_difference(study: Study, claim: Claim) -> float | None:
 
 
 def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]) -> Judgement:
-    sides = [(weight, groups_of(study, scale, side, groups)) for weight, side in claim.terms()]
-    _check_one_protocol(study, scale, [matching for _, matching in sides])
-    runs = [(weight, matching[0].records if matching else ()) for weight, matching in sides]
-    metrics = [claim.metric]
-    if claim.metric == "every_task":
-        tasks = max((len(record.accuracy) for _, own in runs for record in own), default=0)
-        metrics = [f"every_task:{task}" for task in range(1, tasks + 1)]
-    measured = [[(weight, _by_seed(own, metric)) for weight, own in runs] for metric in metrics]
-    tested = [estimate(contrast(values)) for values in measured if all(v for _, v in values)]
-    # What must hold on every task is as strong as its weakest task.
-    weakest = min(tested, key=_lowest, default=Estimate())
-    ps = [each.p for each in tested if each.p is not None]
-    parts = [_decide(claim, each) for each in tested]
+    sides = [
+        (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
+    ]
+    _check_one_protocol(study, scale, [matching for _, _, matching in sides])
+    runs = [(weight, matching[0].records if matching else ()) for weight, _, matching in sides]
+    measured = {
+        metric: [(weight, _by_seed(own, metric)) for weight, own in runs]
+        for metric in _metrics(claim, [record for _, own in runs for record in own])
+    }
+    tested = {
+        metric: estimate(contrast(values))
+        for metric, values in measured.items()
+        if all(numbers for _, numbers in values)
+    }
+    metric, shown = min(
+        tested.items(),
+        key=lambda item: (WEAKEST_FIRST.index(_decide(claim, item[1])), _lowest(item[1])),
+        default=(claim.metric, Estimate()),
+    )
+    smoke = scale == "smoke" or any(
+        _is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
+    )
+    reason = _why_not_judged(smoke, shown.n) if tested else ""
+    verdict = _decide(claim, shown) if tested else "not run"
+    ps = [each.p for each in tested.values() if each.p is not None]
     return Judgement(
         claim=claim,
         paper=paper_difference(study, claim),
-        ours=weakest.mean,
-        low=weakest.low,
-        high=weakest.high,
-        seeds=weakest.n,
-        verdict=min(parts, key=WEAKEST_FIRST.index, default="not run"),
+        ours=shown.mean,
+        low=shown.low,
+        high=shown.high,
+        seeds=shown.n,
+        verdict="not judged" if reason else verdict,
         # A p-value against "no difference" is no evidence of similarity.
         p=max(ps) if ps and claim.kind != "similar" else None,
+        metric=metric,
+        reason=reason,
     )
+
+
+def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
+    """What is measured: one number, or one for each task. What must hold on every task is as strong
+    as its weakest task."""
+    if claim.metric != "every_task":
+        return [claim.metric]
+    tasks = max((len(record.accuracy) for record in records), default=0)
+    return [f"every_task:{task}" for task in range(1, tasks + 1)]
+
+
+def _why_not_judged(smoke: bool, seeds: int) -> str:
+    """Empty if nothing speaks against a verdict."""
+    if smoke:
+        return "smoke scale"
+    if seeds >= FEWEST_SEEDS:
+        return ""
+    return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
+
+
+def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
+    """Whether its knobs are those of the smoke scale, although the report is to be of another."""
+    smoke, wanted = (
+        {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
+        for each in ("smoke", scale)
+    )
+    telling = {key for key in smoke if smoke[key] != wanted[key]}
+    telling -= OF_THE_MEMORY if group.knobs["memory"] is None else set()
+    return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
 def _by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
@@ -143,12 +197,13 @@ def _lowest(difference: Estimate) -> float:
 def _decide(claim: Claim, difference: Estimate) -> Verdict:
     if difference.low is None or difference.high is None:
         return "undecided"
+    low, high = round(difference.low, DIGITS), round(difference.high, DIGITS)
     if claim.margin is not None:
-        inside = equivalent(difference.low, difference.high, claim.margin)
+        inside = equivalent(low, high, claim.margin)
         return "undecided" if inside is None else "holds" if inside else "does not hold"
-    if difference.low > 0:
+    if low > 0:
         return "holds"
-    return "does not hold" if difference.high < 0 else "undecided"
+    return "does not hold" if high < 0 else "undecided"
 
 
 def _check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
