@@ -94,8 +94,11 @@ def held(path: Path, *, lock: Path | None = None, wait: bool = False) -> Iterato
 
 
 def shown(name: str | Path) -> str:
-    """A file name as text for one line of a message: what does not print is escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+    """A name as text for one line of a message: what does not print is escaped."""
+    text = str(name)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @contextmanager

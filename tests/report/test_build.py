@@ -1,19 +1,22 @@
 """One report is one value: computed once, written whole, and refused before anything is written."""
 
+import errno
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import altair as alt
 import pytest
 
 import bntricks.report
-from bntricks.errors import UserError
+from bntricks.errors import RunError, UserError
 from bntricks.paper import load_study
-from bntricks.report import build as building, groups as grouping, write_report
+from bntricks.report import build as building, files, groups as grouping, write_report
 from bntricks.report.build import build
 from bntricks.report.files import write
 from bntricks.report.records import load_records
@@ -175,3 +178,77 @@ def test_a_folder_that_cannot_be_written_is_named_and_the_option_too(tmp_path, p
     with pytest.raises(UserError, match=r"cannot write the report to .*file") as refusal:
         write_report(pilot, tmp_path / "file")
     assert refusal.value.remedy == "out"
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def everything_in(folder):
+    return {p: p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+OLD, NEW = ({f"{name}.txt": word for name in "abcde"} for word in (b"old", b"new"))
+
+
+@pytest.mark.fault
+def test_a_report_that_cannot_be_drawn_leaves_everything_as_it_was(tmp_path, monkeypatch, pilot):
+    def fails(spec, **options):
+        raise ValueError("Vega-Lite to PDF conversion failed:\nno such \x1b[31mfont")
+
+    monkeypatch.setattr(files.vl_convert, "vegalite_to_pdf", fails)
+    with pytest.raises(RunError, match=r"cannot draw the figure curves-.*: no such \\x1b\[31mf"):
+        write_report(pilot, tmp_path / "report")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.fault
+def test_a_disk_that_fills_up_leaves_the_last_report_as_it_was(tmp_path, monkeypatch):
+    files.write_whole(tmp_path, OLD)
+    before, write = everything_in(tmp_path), Path.write_bytes
+
+    def full(path, content):
+        write(path, content[:1])
+        if "c.txt" in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        files.write_whole(tmp_path, NEW)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.fault
+def test_a_folder_in_a_files_place_is_noticed_before_anything_is_replaced(tmp_path):
+    files.write_whole(tmp_path, OLD)
+    (tmp_path / "d.txt").unlink()
+    (tmp_path / "d.txt").mkdir()
+    before = everything_in(tmp_path)
+    with pytest.raises(UserError, match=r"d\.txt is a folder"):
+        files.write_whole(tmp_path, NEW)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.fault
+def test_what_a_killed_writer_left_is_removed(tmp_path):
+    (tmp_path / ".results.md.partial").write_text("half a")
+    files.write_whole(tmp_path, NEW)
+    assert {path.name for path in tmp_path.iterdir()} == set(NEW)
+
+
+@pytest.mark.fault
+def test_a_request_to_stop_waits_until_every_file_is_in_its_place(tmp_path, monkeypatch):
+    files.write_whole(tmp_path, OLD)
+    replace = Path.replace
+
+    def interrupted(path, target):
+        signal.raise_signal(signal.SIGINT)
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    stops = []
+    usual = signal.signal(signal.SIGINT, lambda number, frame: stops.append(number))
+    try:
+        with pytest.raises(SystemExit):
+            files.write_whole(tmp_path, NEW)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert stops
+    assert everything_in(tmp_path) == {tmp_path / name: content for name, content in NEW.items()}

@@ -3,6 +3,9 @@
 import csv
 import io
 import itertools
+import json
+import subprocess
+import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -11,7 +14,7 @@ import pytest
 from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.charts import cost, curves, matrices, per_task, verdict_chart
-from bntricks.report.files import save
+from bntricks.report.files import rendered, write_whole
 from bntricks.report.groups import group
 from bntricks.report.verdicts import verdicts
 from helpers.records import HOSTILE, a_run
@@ -137,7 +140,8 @@ def test_claims_of_which_none_was_run_have_no_figure():
 def test_figures_reach_the_disk_whole(tmp_path):
     (part,) = build([*RUNS, a_run(HOSTILE)]).streams
     for figure in (*part.figures, verdict_chart(judged())):
-        paths = {path.suffix: path for path in save(figure, tmp_path / "figures")}
+        write_whole(tmp_path, rendered(figure))
+        paths = {path.suffix: path for path in tmp_path.glob(f"{figure.name}.*")}
         assert set(paths) == {".svg", ".pdf", ".png", ".csv"}
         assert paths[".pdf"].read_bytes().startswith(b"%PDF-")
         assert paths[".png"].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -146,7 +150,7 @@ def test_figures_reach_the_disk_whole(tmp_path):
         table = list(csv.DictReader(io.StringIO(paths[".csv"].read_text())))
         assert len(table) == len(figure.rows)
         assert list(table[0]) == list(figure.rows[0])
-    svg = (tmp_path / "figures" / "curves-seq-cifar10.svg").read_text()
+    svg = (tmp_path / "curves-seq-cifar10.svg").read_text()
     assert "<b>" not in svg
     assert HOSTILE in "".join(ElementTree.fromstring(svg).itertext())
 
@@ -156,3 +160,21 @@ def test_names_of_streams_are_safe_and_distinct_file_names():
     names = [figure.name for figure in report.figures]
     assert len(names) == len(set(names)) == 8
     assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-") for name in names)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "name", ["er\x00", "\x1b[31mer", "\ufffe", "\ud800", "😀" * 200, "x" * 10_000]
+)
+def test_no_name_can_take_the_chart_library_down(name):
+    *_, figure = build([*RUNS, a_run(name)]).streams[0].figures
+    code = "import sys, vl_convert; vl_convert.vegalite_to_png(sys.stdin.read())"
+    spec = json.dumps(figure.spec)  # drawn elsewhere: what goes wrong here ends the process
+    drawn = subprocess.run([sys.executable, "-c", code], input=spec, capture_output=True, text=True)
+    assert drawn.returncode == 0, drawn.stderr[-300:]
+
+
+def test_long_names_that_begin_alike_stay_two():
+    labels = [each.label for each in group([a_run("x" * 400 + end) for end in "ab"])]
+    assert len(set(labels)) == 2
+    assert max(map(len, labels)) < 320

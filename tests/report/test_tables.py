@@ -112,10 +112,15 @@ def a_table(*texts):
     return Table("t", ("a",), tuple((Cell(text),) for text in texts))
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "\t=1", '=HYPERLINK("u")'])
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-x", "@SUM(A1)", "＝1", '=HYPERLINK("u")'])
 def test_a_cell_of_csv_never_becomes_a_formula(text):
     ((_,), (cell,)) = csv.reader(io.StringIO(to_csv(a_table(text))))
     assert cell == "'" + text
+
+
+def test_what_does_not_print_is_escaped_in_csv():
+    ((_,), (cell,)) = csv.reader(io.StringIO(to_csv(a_table("\t=1\x1b[31m\r\x9b2J"))))
+    assert cell == r"\t=1\x1b[31m\r\x9b2J"
 
 
 @pytest.mark.parametrize("text", ["-1.5", "+3", "er-bnt", "1e-3"])

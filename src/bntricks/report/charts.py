@@ -12,10 +12,12 @@ from typing import Any
 
 import altair as alt
 
+from bntricks.files import shown
 from bntricks.paper import STREAMS
 from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.results import compared, metric_title
 from bntricks.report.statistics import mean, sd
+from bntricks.report.tables import drawable
 from bntricks.report.verdicts import Judgement
 
 Row = dict[str, Any]
@@ -56,10 +58,10 @@ class Figure:
     @cached_property
     def spec(self) -> dict[str, Any]:
         """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
-        spec: dict[str, Any] = self.chart.to_dict()
+        spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
         # The description is what a screen reader says.
-        return {**spec, "description": f"{self.title}. {self.text}"}
+        return {**spec, "description": shown(f"{self.title}. {self.text}")}
 
 
 def curves(groups: Sequence[Group]) -> Figure:
@@ -198,6 +200,18 @@ def faded(shown: float = 1.0, faded: float = 0.12) -> Any:
     """The opacity of what is picked, and of the rest."""
     picked = alt.when(alt.selection_point(name="pick"))
     return picked.then(alt.value(shown)).otherwise(alt.value(faded))
+
+
+def _drawable(value: Any) -> Any:
+    """A spec whose texts can be drawn, whatever names it was made of. Pictures are left alone."""
+    match value:
+        case dict():
+            return {_drawable(key): _drawable(each) for key, each in value.items()}
+        case list():
+            return [_drawable(each) for each in value]
+        case str() if not value.startswith("data:image/"):
+            return drawable(value)
+    return value
 
 
 def _each(lists: Iterable[Sequence[Any]]) -> Iterator[tuple[int, tuple[Any, ...]]]:

@@ -1,23 +1,26 @@
 """A report on disk: tables as Markdown, CSV and LaTeX, figures as SVG, PDF and PNG with the CSV
-behind them, and the page."""
+behind them, and the page. It is written whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
-from bntricks.errors import UserError
-from bntricks.files import write_atomically
+from bntricks.errors import RunError, UserError
+from bntricks.files import PARTIAL, held, remove_leftovers, shown
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.page import report_html
 from bntricks.report.tables import csv_text, to_csv, to_latex, to_markdown
+from bntricks.runs.stopping import postponed
 
+PAGE = "report.html"
 TABLE_FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 PIXELS_PER_INCH = 200
 STYLE: dict[str, Any] = {
@@ -35,47 +38,78 @@ OFFLINE: dict[str, Any] = {"vl_version": VEGA_LITE, "config": STYLE, "allowed_ba
 
 def write(report: Report, folder: Path | str) -> Path:
     """Write all of it into a folder; the page's path."""
-    folder = Path(folder)
-    with writing_to(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in zip(("results", "verdicts"), report.tables, strict=False):
-            for ending, render in TABLE_FORMATS.items():
-                write_atomically(folder / f"{name}.{ending}", render(table).encode())
-        for figure in report.figures:
-            save(figure, folder / "figures")
-        page = folder / "report.html"
-        write_atomically(page, report_html(report).encode())
-    return page
+    contents = {
+        f"{name}.{ending}": render(table).encode()
+        for name, table in zip(("results", "verdicts"), report.tables, strict=False)
+        for ending, render in TABLE_FORMATS.items()
+    }
+    for figure in report.figures:
+        contents |= {f"figures/{name}": content for name, content in rendered(figure).items()}
+    contents[PAGE] = report_html(report).encode()
+    return write_whole(Path(folder), contents)
+
+
+def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
+    """Write all of these files or none; the page's path. Each is written beside its place first,
+    so that nothing but the renaming is left to do when the first one is replaced; two writers take
+    turns, and a request to stop waits until the last one is in its place."""
+    places = {folder / name: content for name, content in contents.items()}
+    partial = {path: path.with_name(f".{path.name}{PARTIAL}") for path in places}
+    parents = {path.parent for path in (folder / PAGE, *places)}
+    with _writing_to(folder):
+        for parent in parents:
+            parent.mkdir(parents=True, exist_ok=True)
+        with held(folder / PAGE, wait=True):
+            try:
+                for path, content in places.items():
+                    if path.is_dir():
+                        raise IsADirectoryError(errno.EISDIR, f"{path.name} is a folder")
+                    partial[path].write_bytes(content)
+                with postponed():
+                    for path in places:
+                        partial[path].replace(path)
+            finally:
+                for parent in parents:
+                    remove_leftovers(parent)
+    return folder / PAGE
 
 
 @contextmanager
-def writing_to(folder: Path) -> Iterator[None]:
+def _writing_to(folder: Path) -> Iterator[None]:
     """What goes wrong on the disk is said with the folder's name."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"cannot write the report to {folder}: {error.strerror}; choose another folder",
+            f"cannot write the report to {shown(folder)}: {error.strerror}; choose another folder",
             remedy="out",
         ) from None
 
 
 def svg(figure: Figure) -> bytes:
-    return vl_convert.vegalite_to_svg(json.dumps(figure.spec), **OFFLINE).encode()
+    with _drawing(figure):
+        return vl_convert.vegalite_to_svg(json.dumps(figure.spec), **OFFLINE).encode()
 
 
-def save(figure: Figure, folder: Path) -> list[Path]:
-    """Write the figure's four files."""
-    folder.mkdir(parents=True, exist_ok=True)
+def rendered(figure: Figure) -> dict[str, bytes]:
+    """The figure's four files by name."""
     spec = json.dumps(figure.spec)
     rows = [row.values() for row in figure.rows]
-    contents = {
-        "svg": svg(figure),
-        "pdf": vl_convert.vegalite_to_pdf(spec, **OFFLINE),
-        "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **OFFLINE),
-        "csv": csv_text(figure.rows[0], rows).encode(),
-    }
-    paths = {folder / f"{figure.name}.{ending}": content for ending, content in contents.items()}
-    for path, content in paths.items():
-        write_atomically(path, content)
-    return list(paths)
+    with _drawing(figure):
+        contents = {
+            "svg": svg(figure),
+            "pdf": vl_convert.vegalite_to_pdf(spec, **OFFLINE),
+            "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **OFFLINE),
+            "csv": csv_text(figure.rows[0], rows).encode(),
+        }
+    return {f"{figure.name}.{ending}": content for ending, content in contents.items()}
+
+
+@contextmanager
+def _drawing(figure: Figure) -> Iterator[None]:
+    """What the chart library refuses is said with the figure's name."""
+    try:
+        yield
+    except ValueError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise RunError(f"cannot draw the figure {shown(figure.name)}: {shown(reason)}") from None

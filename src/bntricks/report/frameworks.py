@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import vl_convert
 
-from bntricks.files import write_atomically
 from bntricks.paper import Study
 from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
-from bntricks.report.files import PIXELS_PER_INCH, writing_to
+from bntricks.report.files import PAGE, PIXELS_PER_INCH, write_whole
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, page_html
 from bntricks.report.tables import Table, plain_cell, to_csv
@@ -52,12 +51,9 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
         Section("dilemma", "The BN dilemma", _picture(dilemma_panels(), DILEMMA)),
     ]
     summary = f"{len(methods)} recipes, drawn from what the code carries out."
-    page = folder / "report.html"
-    with writing_to(folder):
-        _save(folder / "figures", methods, table)
-        html = page_html(title, summary, sections, command, charts=False)
-        write_atomically(page, html.encode())
-    return page, table
+    html = page_html(title, summary, sections, command, charts=False)
+    contents = {**_figures(methods, table), PAGE: html.encode()}
+    return write_whole(folder, contents), table
 
 
 def recipe_table(title: str, names: Sequence[str], methods: Sequence[tuple[str, Method]]) -> Table:
@@ -85,12 +81,11 @@ def _picture(drawings: Sequence[Drawing], text: str) -> str:
     )
 
 
-def _save(folder: Path, methods: Sequence[tuple[str, Method]], table: Table) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def _figures(methods: Sequence[tuple[str, Method]], table: Table) -> dict[str, bytes]:
+    contents = {"figures/frameworks.csv": to_csv(table).encode()}
     for name, drawing in {"frameworks": sheet(methods), "dilemma": dilemma()}.items():
         text = svg(drawing, card=True)
-        write_atomically(folder / f"{name}.svg", text.encode())
-        write_atomically(folder / f"{name}.pdf", vl_convert.svg_to_pdf(text))
-        png = vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH)
-        write_atomically(folder / f"{name}.png", png)
-    write_atomically(folder / "frameworks.csv", to_csv(table).encode())
+        contents[f"figures/{name}.svg"] = text.encode()
+        contents[f"figures/{name}.pdf"] = vl_convert.svg_to_pdf(text)
+        contents[f"figures/{name}.png"] = vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH)
+    return contents

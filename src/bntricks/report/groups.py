@@ -15,6 +15,7 @@ from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import unique
 from bntricks.report.statistics import mean, sd
+from bntricks.report.tables import drawable
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.record import Record
 
@@ -76,7 +77,7 @@ def group(records: Iterable[Record]) -> list[Group]:
         protocol = record.config.model_copy(update={"seed": 0})
         by_protocol.setdefault(protocol.identity(record.data.fingerprint), []).append(record)
     unlabelled = [_unlabelled(runs) for runs in by_protocol.values()]
-    groups = [replace(each, label=_label(each, unlabelled)) for each in unlabelled]
+    groups = [replace(each, label=drawable(_label(each, unlabelled))) for each in unlabelled]
     return sorted(groups, key=_order)
 
 

@@ -5,6 +5,7 @@ formula."""
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import re
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,14 @@ from rich import box
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from bntricks.files import shown
+
 WIDE = 40
 """Text columns with longer cells than this are set as paragraphs in LaTeX."""
+LONGEST = 300
+"""Characters that a chart is given to draw; it would take minutes over a name of 10,000."""
+FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""What a spreadsheet, in some locales, takes for the start of a formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,15 @@ def plain_cell(value: object, form: str = ".2f") -> Cell:
     return number(value, 0) if isinstance(value, int) else Cell("" if value is None else str(value))
 
 
+def drawable(text: str) -> str:
+    """Text for a chart. The library that draws it aborts the process over control characters, and
+    fails if it has to cut a name in the middle of a character beyond 16 bits."""
+    if len(text) > LONGEST:  # two names stay two
+        digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
+        text = f"{text[:LONGEST]}… ({digest[:8]})"
+    return "".join(c if c <= "\uffff" else ascii(c)[1:-1] for c in shown(text))
+
+
 def to_markdown(table: Table) -> str:
     align = ["---:" if table.numeric(i) else "---" for i in range(len(table.columns))]
     head = [_markdown(column) for column in table.columns]
@@ -98,7 +114,8 @@ def to_json(table: Table) -> dict[str, Any]:
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """CSV that no spreadsheet will execute: what looks like a formula gets a quote in front."""
+    """CSV that neither a spreadsheet nor a terminal will execute: what looks like a formula gets a
+    quote in front, and what does not print is escaped."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows([map(_no_formula, row) for row in (columns, *rows)])
@@ -191,13 +208,16 @@ def _markdown(text: str, *, bold: bool = False) -> str:
 
 
 def _no_formula(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+    if not isinstance(value, str):
         return value
+    text = shown(value)
+    if not text.startswith(FORMULAS):
+        return text
     try:
-        float(value)
+        float(text)
     except ValueError:
-        return f"'{value}"
-    return value
+        return f"'{text}"
+    return text
 
 
 def _one_line(text: str) -> str:
