@@ -1,5 +1,6 @@
-"""What people see: progress with time left, and tables. Everything printed here that came from
-a user (paths, class names) is escaped: it is data, never markup."""
+"""What people see: progress with time left, and tables. Text that came from elsewhere (paths, class
+names, records) is data: it is never markup, and what does not print is escaped, so that nothing but
+this program can move the cursor, colour the screen or set a title."""
 
 from __future__ import annotations
 
@@ -8,26 +9,47 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
+
+from bntricks.files import shown
 
 if TYPE_CHECKING:
     from bntricks.streams.files.progress import Report
     from bntricks.training.progress import Sink
 
 
-class _Output(Console):
+class _Console(Console):
+    """One whose texts print as they are; colours and cursor are Rich's own control codes."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield segment._replace(text=printable(segment.text))
+
+
+class _Output(_Console):
     """Standard output. Where nobody reads it any more, `main` says how the process ends."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
+def printable(text: str) -> str:
+    """Lines of text for a terminal or a pipe."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
 # A pipe has no width of its own: it gets one that folds next to nothing.
 out = _Output(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 200)
-err = Console(stderr=True, highlight=False)
+err = _Console(stderr=True, highlight=False)
 
 
 @contextmanager
@@ -90,14 +112,14 @@ def reporting() -> Iterator[Report]:
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
     """Print a table of plain values, numbers to the right, under its title."""
     if title:
-        print(title)
+        say(title)
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numeric = all(isinstance(row[index], int | float) for row in rows)
         justify: Literal["left", "right"] = "right" if numeric else "left"
         grid.add_column(column, justify=justify, overflow="fold", no_wrap=index == 0)
     for row in rows:
-        grid.add_row(*(escape(str(cell)) for cell in row))
+        grid.add_row(*(escape(shown(str(cell))) for cell in row))
     out.print(grid)
 
 
@@ -125,6 +147,11 @@ def warnings(event: dict[str, Any]) -> None:
         complain(event["text"])
 
 
+def say(message: object) -> None:
+    """Print to stdout in plain text: never markup, never wrapped."""
+    print(printable(str(message)))
+
+
 def complain(message: str) -> None:
-    """Print a message to stderr in plain text: never markup, never wrapped."""
-    print(f"bnt: {message}", file=sys.stderr)
+    """Print a message to stderr, likewise."""
+    print(printable(f"bnt: {message}"), file=sys.stderr)

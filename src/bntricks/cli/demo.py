@@ -72,8 +72,8 @@ def demo(
         console.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
         page = write_report(records, out, title="bntricks demo", command="bnt demo")
         if note:
-            print(f"({note})")
-        print(f"results in {out}/, a page to look at: {page}")
+            console.say(f"({note})")
+        console.say(f"results in {out}/, a page to look at: {page}")
     raise_failures(results)
 
 

@@ -113,10 +113,10 @@ def diagnose(
     if json:
         print(diagnosis.to_json())
         return
-    print(diagnosis)
+    console.say(diagnosis)
     console.out.print(to_rich(accuracy_table(diagnosis)))
     if out is not None:
-        print(f"a page to look at: {out}")
+        console.say(f"a page to look at: {out}")
 
 
 @app.command
@@ -169,10 +169,10 @@ def recalibrate(
     ]
     console.show(header, rows)
     if not after.all_difference.sign:
-        print("no measurable change over all classes")
+        console.say("no measurable change over all classes")
     if after.all_difference.sign < 0:
-        print("measurably worse over all classes: better to keep the file you have")
-    print(f"written to {out}")
+        console.say("measurably worse over all classes: better to keep the file you have")
+    console.say(f"written to {out}")
 
 
 def _open(

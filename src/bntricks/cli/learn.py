@@ -204,7 +204,7 @@ def _print(
     header = ["accuracy %", "test images", "before", "after"]
     console.show(header, rows, title=title)
     if verdict is not None:
-        print(f"\n{verdict}")
+        console.say(f"\n{verdict}")
     memory = None if without_memory else model.learner.memory
     kept = "" if memory is None else f", with a memory of {len(memory)} images"
-    print(f"\nwritten to {shown(into)}{kept}")
+    console.say(f"\nwritten to {shown(into)}{kept}")

@@ -48,7 +48,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     ]
     header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
     if markdown:
-        print(console.markdown(header, rows))
+        console.say(console.markdown(header, rows))
         return
     console.show(header, rows)
     console.out.print(

@@ -114,10 +114,12 @@ def export(
     opened = open_model(model, net=net)
     if onnx is not None:
         difference = opened.export(onnx)
-        print(f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}")
+        console.say(
+            f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}"
+        )
     if safetensors is not None:
         opened.save(safetensors, memory=False)
-        print(f"written to {shown(safetensors)}, without memory")
+        console.say(f"written to {shown(safetensors)}, without memory")
 
 
 def _print_csv(rows: list[tuple[str, str, float]]) -> None:

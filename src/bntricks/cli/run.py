@@ -130,14 +130,14 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
         return
     data = record.data
     done = "already there" if record.already_there else "done"
-    print(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
+    console.say(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
     console.matrix(record.accuracy)
     bwt = "" if record.bwt is None else f"   BWT {record.bwt:.2f}"
-    print(f"\nACC {record.acc:.2f}{bwt}")
+    console.say(f"\nACC {record.acc:.2f}{bwt}")
     if data.cut_down and data.official_images is not None:
         have, official = data.images, data.official_images
-        print(
+        console.say(
             f"cut-down data: {have['train']} of {official['train']} training and "
             f"{have['test']} of {official['test']} test images; not comparable with the paper"
         )
-    print(f"peak memory {record.peak_memory_mb:.0f} MB; written to {record.path}")
+    console.say(f"peak memory {record.peak_memory_mb:.0f} MB; written to {record.path}")

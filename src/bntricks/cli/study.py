@@ -153,7 +153,7 @@ def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> Non
         print_json({"page": str(page), "tables": [to_json(table)]})
         return
     console.out.print(to_rich(ablation_columns(table)))
-    print(f"figures in {out / 'figures'}/, a page to look at: {page}")
+    console.say(f"figures in {out / 'figures'}/, a page to look at: {page}")
 
 
 @app.command
@@ -204,4 +204,4 @@ def _write_and_show(report: Report, out: Path, json: bool) -> None:
         return
     for table in report.tables:
         console.out.print(to_rich(table))
-    print(f"tables and figures in {page.parent}/, a page to look at: {page}")
+    console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")

@@ -1,0 +1,57 @@
+"""No text from elsewhere can do more to a terminal than appear on it."""
+
+import io
+
+import pytest
+from rich.live import Live
+from rich.table import Table as RichTable
+
+from bntricks.cli import console
+from bntricks.cli.dashboard import Board
+from bntricks.report.groups import group
+from bntricks.report.results import results_table
+from bntricks.report.tables import to_rich
+from bntricks.runs.config import Config
+from helpers.records import a_run
+
+HOSTILE = "er\x1b]0;title\x07\x1b[2J\x9b31m\r\u202ex"
+ESCAPED = r"er\x1b]0;title\x07\x1b[2J\x9b31m\r\u202ex"
+
+pytestmark = pytest.mark.fault
+
+
+def test_plain_lines_escape_what_does_not_print(capsys):
+    console.say(f"{HOSTILE}\nsecond line, 9 ± 1 – φ")
+    console.complain(HOSTILE)
+    out, err = capsys.readouterr()
+    assert out == f"{ESCAPED}\nsecond line, 9 ± 1 – φ\n"
+    assert err == f"bnt: {ESCAPED}\n"
+
+
+def test_tables_escape_what_does_not_print(capsys):
+    console.show(["name", "x"], [[HOSTILE, 1.0]], title=HOSTILE)
+    console.out.print(to_rich(results_table(group([a_run(HOSTILE)]))))
+    out, _ = capsys.readouterr()
+    assert out.count(r"er\x1b]0;title\x07\x1b[2J") == 3
+    assert all(line.isprintable() for line in out.splitlines())
+
+
+def test_progress_and_the_table_of_a_sweep_escape_it_too(capsys):
+    with console.progress() as sink:
+        sink({"event": "warning", "text": HOSTILE})
+    console.err.print(Board([Config(method=HOSTILE), Config(method="er", seed=1)]))
+    _, err = capsys.readouterr()
+    assert err.count(r"er\x1b]0;title\x1b[2J") == 2  # Rich drops bells itself
+    assert all(line.isprintable() for line in err.splitlines())
+
+
+def test_our_own_colours_and_cursor_remain():
+    terminal = type(console.out)(file=io.StringIO(), force_terminal=True, width=60)
+    table = RichTable("[bold]name")
+    table.add_row(console.escape(HOSTILE))
+    with Live(table, console=terminal):
+        pass
+    text = terminal.file.getvalue()
+    assert "\x1b[1m" in text  # bold
+    assert "\x1b[?25l" in text  # the cursor is hidden meanwhile
+    assert not any(each in text for each in ("\x1b]0", "\x1b[2J", "\x9b", "\x07"))
