@@ -1,7 +1,8 @@
 """Many runs on one machine: processes side by side, one thread each, results as they come.
 
 Workers add processes, never threads, so a run's bits do not depend on how many run beside it. A
-run that fails does not take the others with it.
+run that fails does not take the others with it. Nor does a worker that is killed, as the system
+does when memory is short: a new one continues its run from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ from __future__ import annotations
 import atexit
 import multiprocessing
 import os
-import queue
 import signal
 import threading
+from collections import Counter, deque
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from multiprocessing.managers import SyncManager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bntricks.errors import PlannedError
+from bntricks.errors import PlannedError, RunError
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 if TYPE_CHECKING:
     from bntricks.training.progress import Sink
+
+DEATHS = 3
+"""How often a worker may die at the same run before that run has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,30 +70,109 @@ def sweep(
 ) -> list[Record | Failure]:
     """The records of these runs, in order. The sink gets every run's events with its index."""
     count = min(workers or available_cores(), len(configs))
-    spawn = multiprocessing.get_context("spawn")
-    manager = SyncManager(ctx=spawn)
-    manager.start(initializer=follow_parent)
-    with (
-        manager,
-        ProcessPoolExecutor(count, mp_context=spawn, initializer=follow_parent) as pool,
-    ):
-        events: queue.Queue[dict[str, Any]] = manager.Queue()
-        futures = [
-            pool.submit(_run, index, config, shared, events) for index, config in enumerate(configs)
-        ]
+    waiting = deque(range(len(configs)))
+    results: dict[int, Record | Failure] = {}
+    deaths: Counter[int] = Counter()
+    crew: dict[Any, _Worker] = {}
+    try:
+        while waiting or crew:
+            while waiting and len(crew) < count:
+                worker = _Worker.start(shared)
+                crew[worker.connection] = worker
+                worker.begin(waiting.popleft(), configs)
+            for connection in wait(list(crew)):
+                worker = crew[connection]
+                run, message = worker.run, worker.message()
+                if isinstance(message, dict):
+                    sink({"run": run, **message})
+                    continue
+                if message is not None:
+                    results[run] = message
+                    if waiting:
+                        worker.begin(waiting.popleft(), configs)
+                        continue
+                else:
+                    deaths[run] += 1
+                    reason = worker.end()
+                    if deaths[run] == DEATHS:
+                        results[run] = Failure(
+                            configs[run],
+                            f"its process {reason} {DEATHS} times; if memory is short, run fewer "
+                            "at the same time",
+                        )
+                    else:
+                        waiting.appendleft(run)
+                        text = f"its process {reason}; another one goes on with it"
+                        sink({"run": run, "event": "warning", "text": text})
+                crew.pop(connection).dismiss()
+    except BaseException:
+        for worker in crew.values():
+            worker.process.terminate()
+        raise
+    return [results[run] for run in range(len(configs))]
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A process that trains one run after another, and the run it is at."""
+
+    process: SpawnProcess
+    connection: Connection[Any, Any]
+    run: int = -1
+    heard: bool = False
+
+    @classmethod
+    def start(cls, shared: Shared) -> _Worker:
+        spawn = multiprocessing.get_context("spawn")
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_work, args=(theirs, shared))
+        process.start()
+        theirs.close()  # so that the connection ends with the process
+        return cls(process, ours)
+
+    def begin(self, run: int, configs: Sequence[Config]) -> None:
+        self.run = run
+        with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
+            self.connection.send(configs[run])
+
+    def message(self) -> dict[str, Any] | Record | Failure | None:
+        """An event, the outcome of the run, or None if the process has died."""
         try:
-            while not all(future.done() for future in futures):
-                _pass_on(events, sink, wait=0.2)
-            _pass_on(events, sink, wait=0)
-        except BaseException:
-            for process in list(pool._processes.values()):
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [
-        failure(config, error) if (error := future.exception()) else future.result()
-        for future, config in zip(futures, configs, strict=True)
-    ]
+            message: dict[str, Any] | Record | Failure = self.connection.recv()
+        except (EOFError, OSError):
+            return None
+        self.heard = True
+        return message
+
+    def end(self) -> str:
+        """How the process has ended, in the words that follow it."""
+        self.process.join()
+        code = self.process.exitcode or 0
+        if code >= 0 and not self.heard:
+            raise RunError(
+                f"a process to train in did not start (exit code {code}); a script must call this "
+                'under `if __name__ == "__main__":`'
+            )
+        return f"ended with exit code {code}" if code >= 0 else f"was killed (signal {-code})"
+
+    def dismiss(self) -> None:
+        self.connection.close()
+        self.process.join()
+
+
+def _work(connection: Connection[Any, Any], shared: Shared) -> None:
+    """In a worker: train what comes, until nothing more does."""
+    follow_parent()
+    while True:
+        try:
+            config = connection.recv()
+        except EOFError:
+            return
+        try:
+            outcome: Record | Failure = shared.run(config, connection.send)
+        except BaseException as error:
+            outcome = failure(config, error)
+        connection.send(outcome)
 
 
 def failure(config: Config, error: BaseException) -> Failure:
@@ -101,19 +185,6 @@ def failure(config: Config, error: BaseException) -> Failure:
 def available_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _run(index: int, config: Config, shared: Shared, events: queue.Queue[dict[str, Any]]) -> Record:
-    return shared.run(config, lambda event: events.put({"run": index, **event}))
-
-
-def _pass_on(events: queue.Queue[dict[str, Any]], sink: Sink, *, wait: float) -> None:
-    try:
-        sink(events.get(timeout=wait) if wait else events.get_nowait())
-        while True:
-            sink(events.get_nowait())
-    except queue.Empty:
-        return
 
 
 def follow_parent() -> None:
