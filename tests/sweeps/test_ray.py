@@ -37,7 +37,11 @@ def node(*flags):
     """A node in a session of its own, so that all of it can be killed at once."""
     return subprocess.Popen(
         [RAY, "start", *flags, "--node-ip-address", "127.0.0.1", "--num-cpus", "1", "--block"],
-        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+        env={
+            **os.environ,
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -118,6 +122,46 @@ def test_a_study_that_loses_a_node_ends_with_the_same_tables(tmp_path, cluster):
     assert results(tmp_path / "there") == results(tmp_path / "here")
     assert len(results(tmp_path / "here")) == 8
     assert tables(out) == tables(here.stdout)
+
+
+def a_study(folder, cluster):
+    """A study on the cluster that has begun to train."""
+    command = [*STUDY, "--out", "there", "--ray", cluster.address, "--checkpoint-seconds", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bntricks", *command],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: list(folder.glob("there/*/run.json")), "no run was begun")
+    return process
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_request_to_stop_is_obeyed_with_the_usual_exit_code(
+    tmp_path, cluster, number, code, word
+):
+    process = a_study(tmp_path, cluster)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == code, errors
+    assert errors.splitlines()[-1] == f"bnt: {word}"
+    assert len(errors.splitlines()) == 2  # the other says what is run
+
+
+def test_a_lost_head_is_one_line_that_says_what_to_do(tmp_path):
+    pytest.importorskip("ray")
+    cluster = Cluster()
+    process = a_study(tmp_path, cluster)
+    cluster.lose()
+    _, errors = process.communicate(timeout=50)  # Ray's own patience is a minute
+    assert process.returncode == 1, errors
+    line = f"bnt: the Ray cluster at {cluster.address} is lost: start it again, and repeat"
+    assert errors.splitlines()[-1].startswith(line)
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "nowhere.invalid:1"])

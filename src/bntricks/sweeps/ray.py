@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bntricks.errors import HeldError, UserError
+from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import write_atomically
 from bntricks.runs import record as records
 from bntricks.runs.config import Config
 from bntricks.runs.record import NAME, Record
+from bntricks.runs.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure
 from bntricks.training.progress import Sink
 
@@ -30,6 +33,10 @@ POLL_SECONDS = 0.3
 PATIENCE = 60.0
 """Seconds to wait for the lock of a run whose node was lost: its process may outlive it."""
 CONNECT_SECONDS = 10.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+SILENCE_SECONDS = 5.0
+"""How long the head may be out of reach before the cluster is taken for lost. Ray itself would wait
+for a minute, and then end the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +62,52 @@ def _sweep(
     configs: Sequence[Config], shared: Shared, request: Request, sink: Sink
 ) -> list[Record | Failure]:
     ray = _connect(request.address)
-    try:
-        # The mailbox stays on this node: no other node that is lost takes it away.
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-            ray.get_runtime_context().get_node_id(), soft=False
-        )
-        mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
-        remote_run = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
-        shared = replace(shared, out=shared.out.absolute())
+    head = ray.get_runtime_context().gcs_address
+    # The mailbox stays on this node: no other node that is lost takes it away.
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=False
+    )
+    mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
+    remote_run = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
+    shared = replace(shared, out=shared.out.absolute())
+    results: dict[int, Record | Failure] = {}
+    # Inside Ray's code a signal would become one of Ray's errors, so it waits for the next turn.
+    with postponed() as asked_to_stop:
         waiting = {
             remote_run.options(name=f"{config.method} {config.seed}").remote(
                 index, config, shared, mailbox
             ): index
             for index, config in enumerate(configs)
         }
-        results: dict[int, Record | Failure] = {}
-        while waiting:
+        heard = time.monotonic()
+        while waiting and not asked_to_stop():
             done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_SECONDS)
+            if _listens(head):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SILENCE_SECONDS:
+                ray.shutdown()
+                raise RunError(
+                    f"the Ray cluster at {head} is lost: start it again, and repeat the command; "
+                    "finished runs are kept, and the others continue from their checkpoints"
+                )
+            else:
+                continue
             for reference in done:
                 index = waiting.pop(reference)
                 results[index] = _result(ray, reference, configs[index])
-            for event in ray.get(mailbox.empty.remote()):
+            for event in _events(ray, mailbox):
                 sink(event)
-        return [results[index] for index in range(len(configs))]
-    finally:
         ray.shutdown()  # which also stops the runs that are still under way
+    return [results[index] for index in range(len(configs))]
+
+
+def _events(ray: Any, mailbox: Any) -> list[dict[str, Any]]:
+    """What has come since; nothing if the mailbox does not answer, as its node may be on its way
+    out."""
+    try:
+        return list(ray.get(mailbox.empty.remote(), timeout=SILENCE_SECONDS))
+    except ray.exceptions.RayError:
+        return []
 
 
 class Mailbox:
@@ -144,6 +172,10 @@ def _folder(record: Record) -> Path:
 def _connect(address: str) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    host, port = _place(address)
+    if host in LOOPBACK and not _listens(f"127.0.0.2:{port}"):  # which a head on all addresses does
+        # Then this process listens on the loopback address only, too.
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         import ray
         import ray.util.scheduling_strategies
@@ -153,7 +185,8 @@ def _connect(address: str) -> Any:
         ) from None
     try:
         _check_listening(address)
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        with _own_signals():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(
             f"{str(error).splitlines()[0]}; start a cluster with `ray start`, or give the address "
@@ -164,11 +197,35 @@ def _connect(address: str) -> Any:
     return ray
 
 
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Put back the handlers that Ray replaces: its own print a stack dump."""
+    handlers = {number: signal.getsignal(number) for number in REQUESTS}
+    yield
+    if threading.current_thread() is threading.main_thread():
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _listens(address: str) -> bool:
+    try:
+        _check_listening(address)
+    except OSError:
+        return False
+    return True
+
+
 def _check_listening(address: str) -> None:
     """Raise at once where nothing listens: Ray itself goes on trying for minutes."""
-    if address == "auto":  # as Ray resolves it; a killed head leaves its address behind
+    host, port = _place(address)
+    if port is not None:
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
+
+
+def _place(address: str) -> tuple[str, int | None]:
+    """Host and port of a cluster, as Ray resolves its address."""
+    if address == "auto":  # a killed head leaves its address behind
         last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or (last.read_text() if last.exists() else "")
-    host, colon, port = address.strip().removeprefix("ray://").rpartition(":")
-    if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
+    host, _, port = address.strip().removeprefix("ray://").rpartition(":")
+    return host.strip("[]"), int(port) if host and port.isdecimal() else None
