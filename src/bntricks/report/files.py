@@ -4,7 +4,7 @@ behind them, and the page."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from bntricks.errors import UserError
 from bntricks.files import write_atomically
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
-from bntricks.report.page import report_html
+from bntricks.report.page import Section, report_html
 from bntricks.report.tables import csv_text, to_csv, to_latex, to_markdown
 
 TABLE_FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
@@ -33,8 +33,8 @@ STYLE: dict[str, Any] = {
 OFFLINE: dict[str, Any] = {"vl_version": VEGA_LITE, "config": STYLE, "allowed_base_urls": []}
 
 
-def write(report: Report, folder: Path | str) -> Path:
-    """Write all of it into a folder; the page's path."""
+def write(report: Report, folder: Path | str, opening: Sequence[Section] = ()) -> Path:
+    """Write all of it into a folder; the page's path. The page begins with `opening`."""
     folder = Path(folder)
     with writing_to(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def write(report: Report, folder: Path | str) -> Path:
         for figure in report.figures:
             save(figure, folder / "figures")
         page = folder / "report.html"
-        write_atomically(page, report_html(report).encode())
+        write_atomically(page, report_html(report, opening).encode())
     return page
 
 

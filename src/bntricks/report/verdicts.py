@@ -85,6 +85,12 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
+def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
+    """This number of every run that has it."""
+    numbers = {record.seed: value(record, metric) for record in records}
+    return {seed: number for seed, number in numbers.items() if number is not None}
+
+
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
     knobs = study.values("paper", side.stream, side.variant)
@@ -112,7 +118,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     if claim.metric == "every_task":
         tasks = max((len(record.accuracy) for _, own in runs for record in own), default=0)
         metrics = [f"every_task:{task}" for task in range(1, tasks + 1)]
-    measured = [[(weight, _by_seed(own, metric)) for weight, own in runs] for metric in metrics]
+    measured = [[(weight, by_seed(own, metric)) for weight, own in runs] for metric in metrics]
     tested = [estimate(contrast(values)) for values in measured if all(v for _, v in values)]
     # What must hold on every task is as strong as its weakest task.
     weakest = min(tested, key=_lowest, default=Estimate())
@@ -129,11 +135,6 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         # A p-value against "no difference" is no evidence of similarity.
         p=max(ps) if ps and claim.kind != "similar" else None,
     )
-
-
-def _by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
-    numbers = {record.seed: value(record, metric) for record in records}
-    return {seed: number for seed, number in numbers.items() if number is not None}
 
 
 def _lowest(difference: Estimate) -> float:
