@@ -28,7 +28,7 @@ def test_the_table_has_what_balanced_statistics_would_change(diagnoses):
     table = cost_table(diagnoses)
     biased, balanced = table.rows
     difference = diagnoses[HOSTILE].balanced.old_difference
-    column = table.columns.index("Old, points")
+    column = table.columns.index("φ costs on old")
     assert biased[column].number == difference.points
     assert difference.interval in biased[column].text
     assert abs(balanced[column].number) < 5
@@ -44,6 +44,6 @@ def test_the_picture_has_every_layer_of_each_model(diagnoses):
 def test_the_page_s_part_has_both_verdicts_and_no_markup_of_a_name(diagnoses):
     html = side_by_side_html(diagnoses)
     assert "<b>" not in html
-    assert html.count("&lt;b&gt;er&lt;/b&gt;") >= 3
+    assert html.count("&lt;b&gt;er&lt;/b&gt;") >= 2
     for diagnosis in diagnoses.values():
-        assert html.count(diagnosis.verdict.headline.replace("'", "&#x27;")) == 2
+        assert diagnosis.verdict.headline in html

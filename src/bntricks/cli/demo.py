@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from html import escape
 from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,10 @@ MEMORY = 50
 QUESTION = (
     "A small network learned ten kinds of clothing, two at a time, with room for "
     f"{MEMORY} images in its memory: what does it still know of the old ones in the end?"
+)
+EXAMINED = (
+    "The two networks of the first seed, after the last task. φ of balanced data is estimated on "
+    "the training images of all tasks; accuracy is measured on the test images."
 )
 
 
@@ -90,12 +95,12 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             stream=STREAM,
             seed=seed,
             image_size=14,
-            images_per_class=16 if quick else 192,  # whole batches: no small last one moves φ
-            width=2 if quick else 8,
+            images_per_class=64 if quick else 192,  # whole batches: no small last one moves φ
+            width=4 if quick else 8,
             blocks=1,
             stages=3,
             memory=MEMORY,
-            epochs=1 if quick else 20,
+            epochs=3 if quick else 20,
         )
         for seed in range(seeds)
         for method in METHODS
@@ -183,11 +188,12 @@ def write_page(
     report = build(records, title="bntricks demo", command="bnt demo")
     if gains is not None:
         report = replace(report, summary=f"{QUESTION} {answer(report, gains)}")
-    picture = old_and_new(report.groups)
+    picture = old_and_new(sorted(report.groups, key=lambda each: METHODS.index(each.method)))
     opening = [Section("old-and-new-section", "Old and new classes", figure_html(picture))]
     if diagnoses:
         title = f"What φ costs {' and '.join(diagnoses)}"
-        opening.append(Section("doctor", title, side_by_side_html(diagnoses)))
+        content = f"<p>{escape(EXAMINED)}</p>{side_by_side_html(diagnoses)}"
+        opening.append(Section("doctor", title, content))
     with writing_to(out):
         save(picture, out / "figures")
     return write(report, out, opening)
@@ -200,10 +206,10 @@ def answer(report: Report, gains: Comparison) -> str:
     def known(method: str) -> str:
         [group] = [each for each in report.groups if each.method == method]
         old, newest = (mean(by_seed(group.records, m).values()) for m in ("previous", "last_task"))
-        return f"{method} recognises {old:.0f}% of the old classes and {newest:.0f}% of the newest"
+        return f"{old:.1f}% of the old classes and {newest:.1f}% of the newest"
 
-    first, second = map(known, COMPARED)
-    return f"{first}, {second}: {gains.evidence}."
+    own, other = map(known, COMPARED)
+    return f"{gains.method} recognises {own}, {gains.other} {other}: {gains.evidence}."
 
 
 def _mean_and_sd(values: list[float | None]) -> dict[str, float | None] | None:

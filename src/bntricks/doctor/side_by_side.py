@@ -1,5 +1,5 @@
-"""Several models in front of the doctor at once: what φ costs each, in a table, a picture of how
-far it is from the population, and each verdict in full."""
+"""Several models in front of the doctor at once: the verdict on each, what φ costs it, and how far
+it is from the population."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.page import verdict_html
 from bntricks.doctor.verdict import FAR
 from bntricks.report.charts import Figure
-from bntricks.report.markup import details, table_html
+from bntricks.report.markup import table_html
 from bntricks.report.page import figure_html
 from bntricks.report.tables import Cell, Table, number
 
@@ -21,20 +21,15 @@ Diagnoses = Mapping[str, Diagnosis]
 
 
 def side_by_side_html(diagnoses: Diagnoses) -> str:
-    """What φ costs each model, and the rest of each verdict."""
-    headlines = "".join(
-        f"<p><strong>{escape(name)}</strong>: {escape(each.verdict.headline)}</p>"
-        for name, each in diagnoses.items()
-    )
+    """Every verdict in a column of its own, and what they have in common."""
     verdicts = "".join(
         f"<div><h3>{escape(name)}</h3>{verdict_html(each)}</div>"
         for name, each in diagnoses.items()
     )
     return (
-        headlines
+        f'<div class="side-by-side">{verdicts}</div>'
         + table_html(cost_table(diagnoses), "cost-table")
         + figure_html(distances(diagnoses))
-        + details("Both verdicts in full", f'<div class="side-by-side">{verdicts}</div>')
     )
 
 
@@ -58,12 +53,11 @@ def cost_table(diagnoses: Diagnoses) -> Table:
     )
     columns = (
         *("Model", "Old, %", "Newest, %", "All, %"),
-        *("Old, points", "Newest, points", "All, points"),
+        *("φ costs on old", "φ costs on newest", "φ costs on all"),
     )
     note = (
-        "Points are what the same weights gain if φ is replaced by that of balanced data, with 95% "
-        "intervals paired over samples; every class counts the same. What they gain is what φ "
-        "costs."
+        "What φ costs is what the same weights gain with φ of balanced data, in points, with 95% "
+        "intervals paired over samples; every class counts the same."
     )
     return Table("What φ costs each model", columns, rows, (note,))
 
