@@ -101,6 +101,7 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             stages=3,
             memory=MEMORY,
             epochs=3 if quick else 20,
+            augment="none",
         )
         for seed in range(seeds)
         for method in METHODS
