@@ -91,18 +91,18 @@ def test_a_gain_is_plain_values_for_json(shown):
 
 
 @pytest.mark.slow
-def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path):
+def test_the_quick_demo_compares_four_methods_and_goes_on_where_it_was(tmp_path):
     (tmp_path / "other data").mkdir()
     flags = ["demo", "--quick", "--seeds", "1"]
     done = bnt(*flags, "--json", cwd=tmp_path, BNT_DATA=str(tmp_path / "other data"))
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-cur+buf", "er-bnt", "joint"]
+    assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-bnt", "joint"]
     assert (result["gains"]["method"], result["gains"]["other"]) == ("er-bnt", "er")
     assert "too short" in result["note"]
     again = bnt(*flags, cwd=tmp_path)
-    assert again.stderr.count("already there") == 5
+    assert again.stderr.count("already there") == 4
     assert "one seed has no interval" in again.stdout
     assert "too short to show the effect" in again.stdout
-    assert len(list(tmp_path.glob("runs/*/record.json"))) == 5
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 4
     assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000
