@@ -54,9 +54,12 @@ def seq_fashion(info: StreamInfo, options: Options) -> Stream:
     size = None if options.image_size == SIZE else options.image_size
     dataset = cached(
         "fashion-mnist",
-        source.digest([_stored(source, name) for name in (*TRAIN, *TEST)], options.report),
+        source.digest(
+            [_stored(source, name) for name in (*TRAIN, *TEST)], FILE_LIMIT, options.report
+        ),
         lambda: _plan(source),
         options.report,
+        options.warn,
         size=size,
     )
     return make_stream(
