@@ -37,8 +37,7 @@ from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-ASKED = {"probe": None, "keep_network": False}
-"""What may be asked for besides, and what requests of earlier versions ask for."""
+ASKED = {"probe": None, "keep_network": False}  # what earlier versions did not ask for
 LOG = "log.jsonl"
 
 
@@ -56,15 +55,14 @@ def run(
     sink: Sink = lambda event: None,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
-    interrupted goes on from its newest checkpoint, unless `force` starts it anew. With a `probe`
-    that has not looked at this run yet, or with a network to keep that was not kept, it is trained
-    again, to the same bits."""
+    interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
+    not looked at it, or its network was not kept, it is trained again, to the same bits."""
     stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
-        whole = probe is None or probes.looked(probe, folder, stream)
-        whole = whole and (not keep_network or network.is_kept(folder))
+        looked = probe is None or probes.looked(probe, folder, stream)
+        whole = looked and not (keep_network and not network.is_kept(folder))
         if not force and whole and (record := finished(config, stream, out, warn)) is not None:
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
