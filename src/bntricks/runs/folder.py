@@ -26,10 +26,10 @@ from bntricks.methods import same_recipe
 from bntricks.runs import checkpoint, network, probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.record import Accuracies, Data, Record, Seconds
+from bntricks.runs.record import Data, Record, Seconds
 from bntricks.runs.resolve import made_with, resolve, versions
 from bntricks.runs.tensorboard import tensorboard_sink
-from bntricks.runs.train import Measured, Outcome, Track, train
+from bntricks.runs.train import Outcome, Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.learner import Learner
@@ -227,8 +227,8 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     kinds = ("train", "test")
     return Record(
         config=config,
-        accuracy=frozen(outcome.accuracy),
-        task_il_accuracy=frozen(outcome.within),
+        accuracy=tuple(map(tuple, outcome.accuracy)),
+        task_il_accuracy=tuple(map(tuple, outcome.within)),
         data=Data(
             fingerprint=stream.fingerprint,
             classes=tuple(task.classes for task in stream),
@@ -258,13 +258,8 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     )
 
 
-def frozen(matrix: Measured) -> Accuracies:
-    return tuple(map(tuple, matrix))
-
-
 def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final weights with their statistics, and of the memory: equal bits, equal
-    hashes."""
+    """Hashes of the final network and of the memory: equal bits, equal hashes."""
     memory = {} if learner.memory is None else learner.memory.state_dict()
     return {
         "network": checkpoint.digest(learner.net.state_dict()),
