@@ -27,7 +27,7 @@ $(TOOLS): $(READY)
 
 setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 
-demo: $(READY) ## BN Tricks against plain replay on embedded digits, a few minutes
+demo: $(READY) ## BN Tricks against plain replay on embedded images, five minutes
 	$(BIN)/bnt demo
 
 lint: $(TOOLS) ## ruff, mypy and import-linter

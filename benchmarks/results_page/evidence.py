@@ -8,15 +8,13 @@ from typing import Any
 
 from bntricks.paper import SCALES, Claim, ScaleName, Study, load_study
 from bntricks.report.groups import Group, group
-from bntricks.report.verdicts import Judgement, verdicts
+from bntricks.report.verdicts import FEWEST_SEEDS, Judgement, verdicts
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 STUDIES = ("pilot", "ablation", "main", "control", "overlap", "statistics", "buffers", "long")
 """Every study that claims something, in the order of the page."""
 JUDGED = ("holds", "does not hold", "undecided")
-FEWEST_SEEDS = 3
-"""Fewer are shown, but not judged."""
 NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "memory_batch", "device", "threads"}
 
 

@@ -313,20 +313,6 @@ def test_an_interrupted_run_ends_cleanly(long_run, sent, code):
 
 
 @pytest.mark.slow
-def test_the_quick_demo_compares_five_methods_and_goes_on_where_it_was(tmp_path):
-    done = bnt("demo", "--quick", "--seeds", "1", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
-    assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-cur+buf", "er-bnt", "joint"]
-    assert "too short" in result["note"]
-    again = bnt("demo", "--quick", "--seeds", "1", cwd=tmp_path)
-    assert again.stderr.count("already there") == 5
-    assert "too short to show the effect" in again.stdout
-    assert len(list(tmp_path.glob("runs/*/record.json"))) == 5
-    assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000
-
-
-@pytest.mark.slow
 def test_a_bench_measures_every_part_against_its_bound(tmp_path):
     flags = ["--width", "2", "--rounds", "6", "--methods", "er", "gss", "--json"]
     done = bnt("bench", *flags, cwd=tmp_path)

@@ -22,6 +22,7 @@ def test_the_paper_s_streams_are_all_there():
     about = {k.name: (k.tasks, k.image_size, k.memory, k.official) for k in STREAMS.values()}
     assert about == {
         "seq-digits": ("5 × 2", 8, 100, None),
+        "seq-fashion": ("5 × 2", 28, 200, (60_000, 10_000)),
         "seq-cifar10": ("5 × 2", 32, 500, (50_000, 10_000)),
         "seq-cifar100": ("10 × 10", 32, 1000, (50_000, 10_000)),
         "seq-cifar100-20": ("20 × 5", 32, 1000, (50_000, 10_000)),
@@ -32,7 +33,8 @@ def test_the_paper_s_streams_are_all_there():
     assert next(iter(STREAMS)) == "seq-digits"  # lists begin with what needs no download
     assert list(STREAMS)[-1] == "folder"
     assert {k.name for k in STREAMS.values() if k.data == "given"} == {"folder"}
-    assert {k.name for k in STREAMS.values() if k.data == "embedded"} == {"seq-digits"}
+    embedded = {k.name for k in STREAMS.values() if k.data == "embedded"}
+    assert embedded == {"seq-digits", "seq-fashion"}
 
 
 def test_what_is_known_of_a_stream_can_be_written_as_json():
@@ -46,7 +48,7 @@ def test_an_unknown_stream_gets_a_suggestion_and_the_list():
 
 
 def test_a_name_like_no_other_gets_only_the_list():
-    fails("zzz", "stream zzz: there is no such stream. Choose one of: seq-digits, seq-cifar10")
+    fails("zzz", "stream zzz: there is no such stream. Choose one of: seq-digits, seq-fashion")
 
 
 @pytest.mark.parametrize("size", [7, 0, -3, 513])
@@ -87,7 +89,7 @@ def own_stream(monkeypatch):
 
 @pytest.mark.usefixtures("own_stream")
 def test_a_stream_of_ones_own_is_opened_and_listed_like_the_others():
-    assert list(registry.STREAMS)[:3] == ["seq-digits", "mine", "seq-cifar10"]
+    assert list(registry.STREAMS)[:4] == ["seq-digits", "seq-fashion", "mine", "seq-cifar10"]
     stream = open_stream("mine")
     assert (stream.name, len(stream), stream.memory) == ("mine", 2, 9)
     fails("mine", "images_per_class 0: ", images_per_class=0)

@@ -17,6 +17,7 @@ Rows = list[dict[str, Any]]
 
 WIDE = 640
 CELL = 36
+DISTANCE = "distance from the population"
 DISTANCES = ("distance", "mean shift", "log variance ratio")
 PARTS = ("old classes", "newest classes", "all classes")
 
@@ -40,7 +41,7 @@ def distances(diagnosis: Diagnosis) -> Figure:
             DISTANCES, (layer.distance, layer.shift, layer.log_ratio), strict=True
         )
     ]
-    chart = _by_depth(rows, DISTANCES, "distance from the population", dashed=FAR)
+    chart = by_depth(rows, DISTANCES, DISTANCE, dashed=FAR)
     text = (
         "From the input on the left to the output on the right. The distance is that of two normal "
         "distributions, √(2·KL), in standard deviations; the mean shift and the log variance ratio "
@@ -62,7 +63,7 @@ def lean(diagnosis: Diagnosis) -> Figure:
         for depth, layer in enumerate(diagnosis.layers, start=1)
     ]
     share = alt.Scale(domain=[0, 1])
-    chart = _by_depth(rows, ("newest",), "share of the newest group", dashed=even, scale=share)
+    chart = by_depth(rows, ("newest",), "share of the newest group", dashed=even, scale=share)
     text = (
         f"1 would be a φ that followed {newest} alone. Dashed: {even:.2f}, the share in a balanced "
         "population. Layers where it cannot be determined have no point."
@@ -131,9 +132,10 @@ def answers(diagnosis: Diagnosis) -> Figure:
     return Figure("answers", "Answers by group, before and after", text, chart, rows)
 
 
-def _by_depth(
+def by_depth(
     rows: Rows, measures: Sequence[str], title: str, *, dashed: float, scale: Any = alt.Undefined
 ) -> Any:
+    """A line for each measure, from layer to layer."""
     legend = alt.Undefined if len(measures) > 1 else None
     colours, shapes = _scale(measures, COLOURS), _scale(measures, SHAPES)
     measured = {"measure:N": "measure", "value:Q": "value"}

@@ -20,7 +20,7 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     accuracy = drawn["accuracy"] + table_html(accuracy_table(diagnosis), "accuracy-table")
     by_depth = drawn["distance"] + drawn.get("lean", "")
     sections = [
-        Section("verdict", "Verdict", _verdict(diagnosis)),
+        Section("verdict", "Verdict", verdict_html(diagnosis)),
         Section("accuracy-section", "Accuracy", accuracy),
         Section("layers", "Layers", by_depth + table_html(layer_table(diagnosis), "layer-table")),
         *([Section("bias", "Answers", drawn["answers"])] if "answers" in drawn else []),
@@ -35,7 +35,8 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     return path
 
 
-def _verdict(diagnosis: Diagnosis) -> str:
+def verdict_html(diagnosis: Diagnosis) -> str:
+    """The finding, what it rests on, and what to do."""
     verdict = diagnosis.verdict
     points = "".join(f"<li>{escape(point)}</li>" for point in verdict.evidence)
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in diagnosis.notes)

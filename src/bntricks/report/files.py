@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from bntricks.errors import RunError, UserError
 from bntricks.files import PARTIAL, held, remove_leftovers, shown
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
-from bntricks.report.page import report_html
+from bntricks.report.page import Section, report_html
 from bntricks.report.tables import csv_text, to_csv, to_latex, to_markdown
 from bntricks.runs.stopping import postponed
 
@@ -36,16 +36,22 @@ STYLE: dict[str, Any] = {
 OFFLINE: dict[str, Any] = {"vl_version": VEGA_LITE, "config": STYLE, "allowed_base_urls": []}
 
 
-def write(report: Report, folder: Path | str) -> Path:
-    """Write all of it into a folder; the page's path."""
+def write(
+    report: Report,
+    folder: Path | str,
+    opening: Sequence[Section] = (),
+    figures: Sequence[Figure] = (),
+) -> Path:
+    """Write all of it into a folder; the page's path. The page begins with `opening`, whose own
+    figures are saved beside the report's."""
     contents = {
         f"{name}.{ending}": render(table).encode()
         for name, table in zip(("results", "verdicts"), report.tables, strict=False)
         for ending, render in TABLE_FORMATS.items()
     }
-    for figure in report.figures:
+    for figure in (*report.figures, *figures):
         contents |= {f"figures/{name}": content for name, content in rendered(figure).items()}
-    contents[PAGE] = report_html(report).encode()
+    contents[PAGE] = report_html(report, opening).encode()
     return write_whole(Path(folder), contents)
 
 

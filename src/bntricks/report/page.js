@@ -20,6 +20,7 @@ function style(width) {
       titleColor: INK, labelFontSize: 12, labelLimit: narrow ? 150 : 300, titleLimit: 300,
     },
     rule: { color: INK },
+    text: { color: INK },
     view: { stroke: null },
   };
 }

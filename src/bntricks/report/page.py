@@ -33,9 +33,10 @@ class Section:
     content: str
 
 
-def report_html(report: Report) -> str:
-    """The page of a report."""
-    return page_html(report.title, report.summary, list(_sections(report)), report.command)
+def report_html(report: Report, opening: Sequence[Section] = ()) -> str:
+    """The page of a report, after these sections of somebody else's."""
+    sections = [*opening, *_sections(report)]
+    return page_html(report.title, report.summary, sections, report.command)
 
 
 def page_html(

@@ -96,6 +96,12 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
+def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
+    """This number of every run that has it."""
+    numbers = {record.seed: value(record, metric) for record in records}
+    return {seed: number for seed, number in numbers.items() if number is not None}
+
+
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
     knobs = study.values("paper", side.stream, side.variant)
@@ -122,7 +128,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     _check_one_protocol(study, scale, [matching for _, _, matching in sides])
     runs = [(weight, matching[0].records if matching else ()) for weight, _, matching in sides]
     measured = {
-        metric: [(weight, _by_seed(own, metric)) for weight, own in runs]
+        metric: [(weight, by_seed(own, metric)) for weight, own in runs]
         for metric in _metrics(claim, [record for _, own in runs for record in own])
     }
     tested = {
@@ -183,11 +189,6 @@ def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
     telling = {key for key in smoke if smoke[key] != wanted[key]}
     telling -= OF_THE_MEMORY if group.knobs["memory"] is None else set()
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
-
-
-def _by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
-    numbers = {record.seed: value(record, metric) for record in records}
-    return {seed: number for seed, number in numbers.items() if number is not None}
 
 
 def _lowest(difference: Estimate) -> float:

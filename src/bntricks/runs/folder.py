@@ -23,13 +23,13 @@ import torch
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import checkpoint, probes, record as records
+from bntricks.runs import checkpoint, network, probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.record import Accuracies, Data, Record, Seconds
+from bntricks.runs.record import Data, Record, Seconds
 from bntricks.runs.resolve import made_with, resolve, versions
 from bntricks.runs.tensorboard import tensorboard_sink
-from bntricks.runs.train import Measured, Outcome, Track, train
+from bntricks.runs.train import Outcome, Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.learner import Learner
@@ -37,6 +37,7 @@ from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
+ASKED = {"probe": None, "keep_network": False}  # what earlier versions did not ask for
 LOG = "log.jsonl"
 
 
@@ -50,17 +51,19 @@ def run(
     checkpoint_seconds: float = 120.0,
     tensorboard: bool = False,
     probe: str | None = None,
+    keep_network: bool = False,
     sink: Sink = lambda event: None,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
-    interrupted goes on from its newest checkpoint, unless `force` starts it anew. With a `probe`
-    that has not looked at this run yet, it is trained again, to the same bits."""
+    interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
+    not looked at it, or its network was not kept, it is trained again, to the same bits."""
     stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
         looked = probe is None or probes.looked(probe, folder, stream)
-        if not force and looked and (record := finished(config, stream, out, warn)) is not None:
+        whole = looked and not (keep_network and not network.is_kept(folder))
+        if not force and whole and (record := finished(config, stream, out, warn)) is not None:
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
@@ -71,7 +74,7 @@ def run(
             seconds=checkpoint_seconds,
             warn=warn,
         )
-        work = _Work(config, stream, folder, checkpoints, track, probe)
+        work = _Work(config, stream, folder, checkpoints, track, probe, keep_network)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
@@ -114,8 +117,9 @@ def resume(
     try:
         request = json.loads((folder / REQUEST).read_bytes())
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
-        how = {"probe": request.get("probe"), **how}
+        how = {key: request.get(key, default) for key, default in ASKED.items()} | how
         plain = all(isinstance(value, str | None) for value in (data_then, how["probe"]))
+        plain = plain and isinstance(how["keep_network"], bool)
         if not plain or track not in get_args(Track):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, UserError):
@@ -144,6 +148,7 @@ class _Work:
     checkpoints: Checkpoints
     track: Track
     probe: str | None
+    keep_network: bool
 
     def lead(
         self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
@@ -161,7 +166,7 @@ class _Work:
                 self.checkpoints.remove()  # a probe looks from the start
             where = None if data is None else str(Path(data).absolute())
             request = {"config": self.config.model_dump(mode="json"), "data": where}
-            request |= {"track": self.track, "probe": self.probe}
+            request |= {key: getattr(self, key) for key in ("track", *ASKED)}
             write_atomically(folder / REQUEST, json.dumps(request).encode())
             ranks.add(torch.zeros(1))  # those who follow may look at the folder now
             try:
@@ -207,6 +212,8 @@ class _Work:
         )
         findings = {"biased_phi": probes.biased_phi(folder)}
         record = describe(config, stream, outcome).model_copy(update=findings)
+        if self.keep_network:
+            network.save(outcome.learner.net, folder)
         records.save(record, folder)
         self.checkpoints.remove()
         tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
@@ -220,8 +227,8 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     kinds = ("train", "test")
     return Record(
         config=config,
-        accuracy=frozen(outcome.accuracy),
-        task_il_accuracy=frozen(outcome.within),
+        accuracy=tuple(map(tuple, outcome.accuracy)),
+        task_il_accuracy=tuple(map(tuple, outcome.within)),
         data=Data(
             fingerprint=stream.fingerprint,
             classes=tuple(task.classes for task in stream),
@@ -251,13 +258,8 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     )
 
 
-def frozen(matrix: Measured) -> Accuracies:
-    return tuple(map(tuple, matrix))
-
-
 def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final weights with their statistics, and of the memory: equal bits, equal
-    hashes."""
+    """Hashes of the final network and of the memory: equal bits, equal hashes."""
     memory = {} if learner.memory is None else learner.memory.state_dict()
     return {
         "network": checkpoint.digest(learner.net.state_dict()),

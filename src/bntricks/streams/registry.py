@@ -26,7 +26,8 @@ SMALLEST, LARGEST = 8, 512
 HELD_OUT = 0.2
 
 Origin = Literal["embedded", "download", "given"]
-"""Where images come from: the package; `data`, or else the official archive; only `data`."""
+"""Where images come from: the package, or `data` if the stream takes any; `data`, or else the
+official archive; only `data`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class Options:
     """The arguments of open_stream, checked as far as all streams have them in common."""
 
     data: Path | None
+    data_is_given: bool
+    """As an argument; otherwise it is BNT_DATA, a folder that all data sets share."""
     image_size: int | None
     images_per_class: int | None
     classes_per_task: int | None
@@ -97,10 +100,11 @@ def open_stream(
     """Open a stream by its name (one of STREAMS).
 
     `data` is the folder the images lie in (default: the environment's BNT_DATA; without either,
-    the official archive is downloaded once). `image_size` resizes to squares of that side;
-    `images_per_class` keeps the first training images of each class and the whole test set.
-    `classes_per_task`, `tasks` and `held_out` are for streams without a split of their own.
-    `report` hears how far the work is, and `warn` that something in the cache was damaged.
+    the official archive is downloaded once, unless images are embedded). `image_size` resizes to
+    squares of that side; `images_per_class` keeps the first training images of each class and the
+    whole test set. `classes_per_task`, `tasks` and `held_out` are for streams without a split of
+    their own. `report` hears how far the work is, and `warn` that something in the cache was
+    damaged.
     """
     if name not in STREAMS:
         near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
@@ -144,6 +148,7 @@ def open_stream(
     folder = data if data is not None else os.environ.get("BNT_DATA") or None
     options = Options(
         data=None if folder is None else expanded(folder),
+        data_is_given=data is not None,
         image_size=image_size,
         images_per_class=images_per_class,
         classes_per_task=classes_per_task,

@@ -48,6 +48,7 @@ class Shared:
     out: Path = Path("runs")
     force: bool = False
     probe: str | None = None
+    keep_network: bool = False
     checkpoint_seconds: float = 120.0
 
     def run(self, config: Config, sink: Sink) -> Record:

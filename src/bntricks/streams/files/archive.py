@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import stat
 import tarfile
@@ -147,6 +148,12 @@ def archive_digest(path: Path, report: Report) -> str:
     report(f"reading {shown(path.name)}", 0, None)
     with _readable(path), path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def gunzipped(content: bytes, limit: int, path: Path) -> bytes:
+    """What the .gz file at this path, with this content, unpacks to."""
+    with _readable(path), gzip.open(io.BytesIO(content)) as file:
+        return _Bounded(file, limit, path).read()
 
 
 class _Bounded:

@@ -1,0 +1,149 @@
+"""Two methods compared seed by seed: the gain with its interval, what it says in words, and one
+picture of what each method knows of old and new classes. Every word about a gain follows from its
+interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import altair as alt
+
+from bntricks.report.charts import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
+from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.results import metric_title
+from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
+from bntricks.report.verdicts import by_seed
+
+OLD, NEWEST = "old classes", "newest classes"
+PARTS = {OLD: "previous", NEWEST: "last_task"}
+"""Of the accuracy after the last task, by the metric that measures it."""
+FINDINGS = (
+    (1, "is above zero", "are above zero"),
+    (-1, "is below zero", "are below zero"),
+    (
+        0,
+        "includes zero, so these runs show no difference there",
+        "include zero, so these runs show no difference",
+    ),
+)
+"""By the sign of the intervals: what is said of one, and of several."""
+BAR = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What one method has more of than another, in points of a metric."""
+
+    metric: str
+    difference: Estimate
+
+    @property
+    def sign(self) -> int:
+        """That of the interval; 0 if it includes 0, or if there is none."""
+        low, high = self.difference.low, self.difference.high
+        if low is None or high is None:
+            return 0
+        return 1 if low > 0 else -1 if high < 0 else 0
+
+    def __str__(self) -> str:
+        difference = self.difference
+        if difference.mean is None:
+            return f"{metric_title(self.metric)} not measured"
+        text = f"{metric_title(self.metric)} {difference.mean:+.1f}"
+        if difference.low is None:
+            return text
+        return f"{text} (95% interval {difference.low:.1f} to {difference.high:.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A method, one it is compared with, and its gains over that."""
+
+    method: str
+    other: str
+    gains: tuple[Gain, ...]
+
+    @property
+    def seeds(self) -> int:
+        return min(gain.difference.n for gain in self.gains)
+
+    @property
+    def finding(self) -> str:
+        """What the intervals say."""
+        if self.seeds < 2:
+            return "one seed has no interval, so this shows nothing yet"
+        parts = []
+        for sign, one, several in FINDINGS:
+            names = [metric_title(gain.metric) for gain in self.gains if gain.sign == sign]
+            if names:
+                intervals = "the interval" if len(names) == 1 else "the intervals"
+                verb = one if len(names) == 1 else several
+                parts.append(f"{intervals} of {' and '.join(names)} {verb}")
+        return "; ".join(parts)
+
+    @property
+    def evidence(self) -> str:
+        """The gains and what they say, without the methods' names."""
+        runs = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
+        return f"{', '.join(map(str, self.gains))}, paired over {runs}; {self.finding}"
+
+    def __str__(self) -> str:
+        return f"{self.method} against {self.other}: {self.evidence}."
+
+
+def compare(method: Group, other: Group, metrics: Sequence[str]) -> Comparison:
+    """What the runs of one method gain over those of another with the same seeds."""
+    gains = tuple(
+        Gain(
+            metric,
+            estimate(
+                contrast(
+                    [(1, by_seed(method.records, metric)), (-1, by_seed(other.records, metric))]
+                )
+            ),
+        )
+        for metric in metrics
+    )
+    return Comparison(method.label, other.label, gains)
+
+
+def old_and_new(groups: Sequence[Group]) -> Figure:
+    """Accuracy on old and on new classes after the last task, by method."""
+    rows: list[Row] = []
+    for group in groups:
+        for part, metric in PARTS.items():
+            values = list(by_seed(group.records, metric).values())
+            centre, spread = mean(values), sd(values) or 0.0
+            if centre is not None:
+                low, high = max(0.0, centre - spread), min(100.0, centre + spread)
+                row = {"label": group.label, "part": part, "acc": centre, "low": low, "high": high}
+                rows.append({**row, "seeds": len(values)})
+    labels = [group.label for group in groups]
+    x = partial(alt.X, title="accuracy after the last task, %", scale=ACCURACY)
+    base = alt.Chart(alt.InlineData(values=rows), width=560, height=2.6 * BAR * len(groups)).encode(
+        y=alt.Y("label:N", title=None, sort=labels, scale=alt.Scale(paddingInner=0.3)),
+        yOffset=alt.YOffset("part:N", sort=list(PARTS)),
+        tooltip=[
+            alt.Tooltip("label:N", title="method"),
+            alt.Tooltip("part:N", title="on"),
+            alt.Tooltip("acc:Q", title="accuracy, %", format=".1f"),
+            TIP_SEEDS,
+        ],
+    )
+    colours = alt.Scale(domain=list(PARTS), range=list(COLOURS[: len(PARTS)]))
+    bar = base.mark_bar().encode(
+        x=x("acc:Q"), color=alt.Color("part:N", title=None, scale=colours, sort=list(PARTS))
+    )
+    span = base.mark_rule(strokeWidth=1.5).encode(x=x("low:Q"), x2="high:Q")
+    number = base.mark_text(align="left", dx=5).encode(
+        x=x("high:Q"), text=alt.Text("acc:Q", format=".0f")
+    )
+    stream = groups[0].stream
+    title = f"What is known in the end, {stream_title(stream)} {cut_down_label(groups)}".rstrip()
+    text = (
+        "Accuracy after the last task, on its own classes and on those of all tasks before it. "
+        "Lines: ± standard deviation over seeds."
+    )
+    return Figure("old-and-new", title, text, alt.layer(bar, span, number), rows)

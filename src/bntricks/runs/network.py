@@ -1,0 +1,53 @@
+"""The trained network of a run, kept beside its record when that is asked for: weights and
+statistics, as safetensors. It counts as the run's own only if its hash is the one in the record.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import safetensors.torch as safe
+from safetensors import SafetensorError
+from torch import nn
+
+from bntricks.errors import UserError
+from bntricks.files import reading, shown, write_atomically
+from bntricks.runs import checkpoint
+from bntricks.runs.record import Record
+from bntricks.runs.train import build
+from bntricks.streams import Stream
+
+NAME = "network.safetensors"
+
+
+def save(net: nn.Module, folder: Path) -> None:
+    tensors = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
+    write_atomically(folder / NAME, safe.save(tensors))
+
+
+def is_kept(folder: Path) -> bool:
+    return (folder / NAME).is_file()
+
+
+def load(record: Record, stream: Stream) -> nn.Module:
+    """The network that this run trained on this stream."""
+    if record.path is None or record.digest is None:
+        raise UserError(f"this run of {record.method} has no folder, or no hash of its network")
+    path = record.path / NAME
+    net = build(record.config.model_copy(update={"device": "cpu"}), stream).net
+    with reading(path):
+        content = path.read_bytes()
+    try:
+        net.load_state_dict(safe.load(content))
+    except (SafetensorError, RuntimeError) as error:
+        raise _not_whole(path, str(error).splitlines()[0]) from None
+    if checkpoint.digest(net.state_dict()) != record.digest["network"]:
+        raise _not_whole(path, "its hash is not the record's")
+    return net
+
+
+def _not_whole(path: Path, reason: str) -> UserError:
+    return UserError(
+        f"{shown(path)} is not the network of the run beside it ({shown(reason)}): delete it, and "
+        "train the run again"
+    )

@@ -1,0 +1,108 @@
+"""The demo: its table, the sentences under it, and its page, from runs of a moment."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from bntricks.cli import demo
+from bntricks.runs.folder import run
+from bntricks.streams.sources.fashion import EMBEDDED
+from helpers.command_line import bnt
+from helpers.records import a_run, runs
+
+pytestmark = pytest.mark.journey
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """Two seeds of the quick demo's compared methods, trained here, and what it writes."""
+    out = tmp_path_factory.mktemp("demo")
+    records = [
+        run(config, data=EMBEDDED, out=out, keep_network=True)
+        for config in demo.plan(seeds=2, quick=True)
+        if config.method in demo.COMPARED
+    ]
+    gains, diagnoses = demo.comparison(records), demo.examine(records)
+    page = demo.write_page(records, gains, diagnoses, out)
+    return records, gains, diagnoses, page
+
+
+def test_the_page_opens_with_the_question_the_answer_and_one_picture(shown):
+    _, gains, _, page = shown
+    html = page.read_text(encoding="utf-8")
+    header = html[html.index("<header>") : html.index("</header>")]
+    assert demo.QUESTION in header
+    assert gains.evidence in header
+    assert "er-bnt recognises" in header
+    first = html[html.index("<section") : html.index("</section>")]
+    assert first.count("<figure>") == 1
+    assert "What is known in the end" in first
+    assert (page.parent / "figures" / "old-and-new.svg").stat().st_size > 1000
+
+
+def test_the_doctor_s_view_of_both_models_follows(shown):
+    _, _, diagnoses, page = shown
+    assert list(diagnoses) == ["er", "er-bnt"]
+    html = page.read_text(encoding="utf-8")
+    second = html.split("<section")[2]
+    assert "What φ costs er and er-bnt" in second
+    for diagnosis in diagnoses.values():
+        assert diagnosis.verdict.headline in second
+        assert [group.name for group in diagnosis.groups][-1] == "Bag and Ankle boot"
+    assert html.index('id="doctor"') < html.index('id="results"')
+
+
+def test_every_model_is_measured_on_the_test_images(shown):
+    records, _, diagnoses, _ = shown
+    of_er = next(record for record in records if (record.method, record.seed) == ("er", 0))
+    accuracy = list(diagnoses["er"].as_is.accuracy.values())
+    assert accuracy == pytest.approx(list(of_er.accuracy[-1]))
+
+
+def test_the_terminal_shows_table_gain_and_what_φ_costs(shown, capsys, monkeypatch):
+    records, gains, diagnoses, page = shown
+    monkeypatch.setattr(demo, "write_page", lambda *parts: page)
+    monkeypatch.setattr(demo, "examine", lambda records: diagnoses)
+    demo.show(records, page.parent, "too short")
+    text = capsys.readouterr().out
+    assert "seq-fashion, mean ± standard deviation over 2 seeds" in text
+    assert str(gains) in text
+    assert f"er-bnt: {diagnoses['er-bnt'].verdict.headline}" in text
+    assert "(too short)" in text
+    assert str(page) in text
+
+
+def test_a_gain_that_is_not_shown_is_not_claimed():
+    records = [*runs("er-bnt", [60.0, 40.0, 55.0]), *runs("er", [50.0, 45.0, 50.0])]
+    assert "include zero, so these runs show no difference" in str(demo.comparison(records))
+
+
+def test_a_demo_whose_compared_runs_failed_has_no_gain_and_no_doctor():
+    records = [a_run("er"), a_run("sgd", memory=None)]
+    assert demo.comparison(records) is None
+    assert demo.examine(records) == {}
+
+
+def test_a_gain_is_plain_values_for_json(shown):
+    gains = json.loads(json.dumps(asdict(shown[1]), allow_nan=False))
+    assert [gain["metric"] for gain in gains["gains"]] == ["acc", "bwt"]
+    assert gains["gains"][0]["difference"]["n"] == 2
+
+
+@pytest.mark.slow
+def test_the_quick_demo_compares_four_methods_and_goes_on_where_it_was(tmp_path):
+    (tmp_path / "other data").mkdir()
+    flags = ["demo", "--quick", "--seeds", "1"]
+    done = bnt(*flags, "--json", cwd=tmp_path, BNT_DATA=str(tmp_path / "other data"))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-bnt", "joint"]
+    assert (result["gains"]["method"], result["gains"]["other"]) == ("er-bnt", "er")
+    assert "too short" in result["note"]
+    again = bnt(*flags, cwd=tmp_path)
+    assert again.stderr.count("already there") == 4
+    assert "one seed has no interval" in again.stdout
+    assert "too short to show the effect" in again.stdout
+    assert len(list(tmp_path.glob("runs/*/record.json"))) == 4
+    assert (tmp_path / "runs" / "report.html").stat().st_size > 100_000
