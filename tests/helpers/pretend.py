@@ -1,0 +1,293 @@
+"""A GPU that is not there: numbers stay on the CPU, and everything else is as on the device.
+
+    with pretend("cuda") as gpu:
+        learner = Learner(net, method, device="cuda")
+        ...
+    print(gpu.waits)  # what would have made the host wait for the device, by source line
+
+Each storage carries the name of the device it claims to be on. What real torch refuses is refused:
+tensors of two devices in one operation (a CPU tensor without dimensions excepted), float64 on mps,
+`numpy()` of a device's tensor, a CPU generator for a device's draw. So is what torch allows and
+gets wrong: copies to mps that do not block, and BatchNorm on mps in channels_last.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from unittest import mock
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import bntricks
+
+SOURCE = Path(bntricks.__file__).parent
+
+READS = {"_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "bincount"}
+READS |= {"_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
+"""Operations whose outcome the host must see: a number, or a size that depends on the values."""
+
+INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
+BATCH_NORM = {"native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit"}
+BATCH_NORM |= {"_batch_norm_with_update", "batch_norm_backward", "_batch_norm_impl_index"}
+
+
+class Gpu:
+    """One kind of device: what has been counted, and whether counting goes on."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.waits: Counter[str] = Counter()
+        self.pickled = 0
+
+    def wait(self) -> None:
+        """The host would wait for the device here."""
+        self.waits[source_line()] += 1
+
+    def check_dtype(self, dtype: torch.dtype) -> None:
+        if self.kind == "mps" and dtype in (torch.float64, torch.complex128):
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+
+
+@contextmanager
+def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34):
+    """So many devices of this kind, each with so much free memory."""
+    gpu = Gpu(kind)
+    states = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
+    with ExitStack() as stack:
+        device_module = getattr(torch, kind)
+        for name, function in states.items():
+            replacement = mock.Mock(side_effect=lambda *args, f=function: f(*args[:-1]))
+            if kind == "mps":
+                replacement = mock.Mock(side_effect=function)
+            stack.enter_context(mock.patch.object(device_module, name, replacement))
+        stack.enter_context(mock.patch.object(device_module, "device_count", lambda: count))
+        stack.enter_context(mock.patch.object(torch, "autocast", autocast))
+        if kind == "cuda":
+            memory = mock.patch.object(
+                torch.cuda, "mem_get_info", lambda device=None: (free_bytes, free_bytes)
+            )
+            stack.enter_context(memory)
+        else:
+            for name, number in {
+                "recommended_max_memory": free_bytes,
+                "driver_allocated_memory": 0,
+            }.items():
+                stack.enter_context(mock.patch.object(torch.mps, name, lambda n=number: n))
+        stack.enter_context(Functions(gpu))
+        stack.enter_context(Operations(gpu))
+        yield gpu
+
+
+class autocast(torch.autocast):
+    """That of the CPU, whatever device is asked for."""
+
+    def __init__(self, device_type, *args, **kwargs):
+        super().__init__("cpu", *args, **kwargs)
+
+
+def kind_of(tensor: Tensor) -> str:
+    """The device that a tensor claims to be on."""
+    return getattr(_storage(tensor), "pretends", "cpu")
+
+
+def is_pinned(tensor: Tensor) -> bool:
+    return getattr(_storage(tensor), "pinned", False)
+
+
+def placed(tensor: Tensor, kind: str) -> Tensor:
+    """A tensor of its own storage, said to be on this device."""
+    _storage(tensor).pretends = kind
+    return tensor
+
+
+def _storage(tensor: Tensor):
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):  # oneDNN's own layout has none
+        return None
+
+
+def source_line() -> str:
+    """Where in the package we are."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(SOURCE):
+            return f"{path.relative_to(SOURCE)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "elsewhere"
+
+
+class Functions(TorchFunctionMode):
+    """What Python asks of a tensor: where it is, and to be somewhere else."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+        self.answers = {
+            Tensor.device.__get__: self.device,
+            Tensor.is_cuda.__get__: lambda t: kind_of(t) == "cuda",
+            Tensor.is_mps.__get__: lambda t: kind_of(t) == "mps",
+            Tensor.is_cpu.__get__: lambda t: kind_of(t) == "cpu",
+            Tensor.to: self.to,
+            Tensor.cpu: lambda t, **how: self.moved(t, "cpu"),
+            Tensor.cuda: lambda t, *_, non_blocking=False: self.moved(t, "cuda", non_blocking),
+            Tensor.pin_memory: self.pin,
+            Tensor.is_pinned: lambda t, *_: is_pinned(t),
+            Tensor.numpy: self.numpy,
+            Tensor.__array__: lambda t, *args: self.numpy(t).__array__(*args),
+            Tensor.tolist: lambda t: self.moved(t, "cpu").tolist(),
+            Tensor.__deepcopy__: self.deepcopy,
+            Tensor.__reduce_ex__: self.pickle,
+        }
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if function in self.answers:
+            return self.answers[function](*args, **kwargs)
+        if kwargs.get("device") is not None:
+            return self.made(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    def device(self, tensor: Tensor) -> torch.device:
+        kind = kind_of(tensor)
+        return Tensor.device.__get__(tensor) if kind == "cpu" else torch.device(kind, 0)
+
+    def made(self, function, args, kwargs):
+        """A new tensor on the device that is named."""
+        device = torch.device(kwargs["device"])
+        if device.type not in ("cpu", self.gpu.kind):
+            return function(*args, **kwargs)
+        made = function(*args, **{**kwargs, "device": "cpu"})
+        if not isinstance(made, Tensor):
+            return made
+        if function in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
+            return self.moved(made, device.type)
+        if device.type != "cpu":
+            self.gpu.check_dtype(made.dtype)
+        return placed(made, device.type)
+
+    def to(self, tensor: Tensor, *args, copy=False, **kwargs):
+        if args and isinstance(args[0], Tensor) or "other" in kwargs:
+            other, *args = (*args, kwargs.pop("other", None))
+            args = (self.device(other), other.dtype, *(a for a in args if a is not None))
+        device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)
+        kind = kind_of(tensor) if device is None else device.type
+        if dtype is not None and kind_of(tensor) != "cpu":
+            self.gpu.check_dtype(dtype)  # converted where it is, then copied
+        how = {} if layout is None else {"memory_format": layout}
+        if dtype is not None or copy or how:
+            tensor = tensor.to(dtype or tensor.dtype, copy=copy, **how)
+        if kind not in ("cpu", self.gpu.kind):
+            return tensor.to(device)
+        return self.moved(tensor, kind, non_blocking)
+
+    def moved(self, tensor: Tensor, kind: str, non_blocking: bool = False) -> Tensor:
+        if kind_of(tensor) == kind:
+            return tensor
+        self.gpu.check_dtype(tensor.dtype)
+        if non_blocking and self.gpu.kind == "mps":
+            raise AssertionError("a copy to or from mps that does not block may read freed memory")
+        if non_blocking and kind == "cpu":
+            raise AssertionError("a copy to the host that does not block is read before it is made")
+        if not (non_blocking and is_pinned(tensor)):
+            self.gpu.wait()
+        return placed(tensor.clone(), kind)
+
+    def pin(self, tensor: Tensor, *_) -> Tensor:
+        if kind_of(tensor) != "cpu":
+            raise RuntimeError(f"cannot pin a tensor on {kind_of(tensor)}: only CPU memory")
+        if self.gpu.kind != "cuda":
+            raise RuntimeError("no pinned memory without CUDA")
+        if is_pinned(tensor):
+            return tensor
+        pinned = tensor.clone()
+        _storage(pinned).pinned = True
+        return pinned
+
+    def numpy(self, tensor: Tensor, *, force: bool = False):
+        if kind_of(tensor) != "cpu":
+            if not force:
+                raise TypeError(f"can't convert {kind_of(tensor)}:0 device type tensor to numpy")
+            tensor = self.moved(tensor, "cpu")
+        return tensor.numpy(force=force)
+
+    def deepcopy(self, tensor: Tensor, memo):
+        copied = tensor.__deepcopy__(memo)
+        return placed(copied, kind_of(tensor)) if kind_of(tensor) != "cpu" else copied
+
+    def pickle(self, tensor: Tensor, protocol):
+        self.gpu.pickled += kind_of(tensor) != "cpu"
+        return tensor.__reduce_ex__(protocol)
+
+
+class Operations(TorchDispatchMode):
+    """What is computed, also in backward passes: inputs must share a device, and outputs are on
+    it."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = operation._schema.name.removeprefix("aten::")
+        if name == "copy_":
+            self.copy(*args, **kwargs)
+            return operation(*args, **kwargs)
+        inputs = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        if name in INDEXING:
+            inputs = self.index(name, *args)
+        where = self.common(name, inputs)
+        if where != "cpu":
+            self.check(name, inputs, kwargs)
+        out = operation(*args, **kwargs)
+        if where != "cpu":
+            for tensor in tree_leaves(out):
+                if isinstance(tensor, Tensor):
+                    self.gpu.check_dtype(tensor.dtype)
+                    placed(tensor, where)
+        return out
+
+    def common(self, name: str, inputs: list[Tensor]) -> str:
+        kinds = {kind_of(t) for t in inputs if t.dim() or kind_of(t) != "cpu"}
+        if len(kinds) > 1:
+            raise RuntimeError(f"Expected all tensors of {name} on one device, found {kinds}")
+        return kinds.pop() if kinds else "cpu"
+
+    def check(self, name: str, inputs: list[Tensor], kwargs) -> None:
+        if name in READS:
+            self.gpu.wait()
+        if isinstance(kwargs.get("generator"), torch.Generator):
+            raise RuntimeError(f"{name} on {self.gpu.kind} with a generator of the CPU")
+        if name in BATCH_NORM and self.gpu.kind == "mps":
+            for x in inputs:
+                if x.dim() == 4 and not x.is_contiguous():
+                    raise AssertionError(f"{name} on mps in channels_last gives wrong gradients")
+
+    def copy(self, to: Tensor, of: Tensor, non_blocking: bool = False) -> None:
+        if kind_of(to) == kind_of(of) or (of.dim() == 0 and kind_of(of) == "cpu"):
+            return
+        self.gpu.check_dtype(of.dtype)
+        if not (non_blocking and self.gpu.kind == "cuda" and is_pinned(of)):
+            self.gpu.wait()
+
+    def index(self, name: str, of: Tensor, indices, *values) -> list[Tensor]:
+        """Indices may come from the host, which is a copy each. Masks are counted first."""
+        for index in indices:
+            if not isinstance(index, Tensor) or kind_of(of) == "cpu" == kind_of(index):
+                continue
+            if kind_of(index) != "cpu" and kind_of(of) == "cpu":
+                raise RuntimeError("indices should be on the same device as the indexed tensor")
+            if kind_of(index) == "cpu":
+                self.gpu.wait()
+            if index.dtype in (torch.bool, torch.uint8):
+                self.gpu.wait()
+        return [of, *(value for value in values if isinstance(value, Tensor))]
