@@ -15,13 +15,19 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch
+from bntricks.devices import take, to_device
 
 
 class Memory:
     """At most `capacity` samples, drawn from and written to with explicit generators."""
 
     def __init__(
-        self, capacity: int, *, insertion: Generator, sampling: Generator, device: str = "cpu"
+        self,
+        capacity: int,
+        *,
+        insertion: Generator,
+        sampling: Generator,
+        device: str | torch.device = "cpu",
     ) -> None:
         if capacity < 1:
             raise ValueError(f"a memory of {capacity} samples keeps nothing: give at least 1")
@@ -71,7 +77,7 @@ class Memory:
             self.logits = self._write(store, to, batch.logits, of)
         self.y[to] = batch.y[of].cpu()
         if batch.ids is not None:
-            self.ids[to] = batch.ids[of]
+            self.ids[to] = batch.ids[of].cpu()
         self.tasks[to] = task
         self.filled = max(self.filled, int(slots.max()) + 1)
 
@@ -85,7 +91,7 @@ class Memory:
         kept = torch.from_numpy(slots)
         for store in (self.x, self.logits, self.y, self.ids, self.tasks, self.scores):
             if store is not None:
-                store[: len(kept)] = store[kept.to(store.device)]
+                store[: len(kept)] = take(store, kept, store.device)
         self.filled = len(kept)
 
     @property
@@ -114,7 +120,7 @@ class Memory:
     def read(self, slots: Tensor) -> Batch:
         """The samples in these slots."""
         assert self.x is not None
-        on_device = slots.to(self.device, non_blocking=True)
+        on_device = to_device(slots, self.device)
         logits = None if self.logits is None else self.logits[on_device]
         return Batch(self.x[on_device], self.y[slots], logits, ids=self.ids[slots])
 
@@ -158,10 +164,10 @@ class Memory:
         return placed
 
     def _write(self, store: Tensor | None, to: Tensor, values: Tensor, of: Tensor) -> Tensor:
-        values = values.detach().to(self.device)
+        chosen = take(values.detach(), of, self.device)
         if store is None:
-            store = values.new_zeros(self.capacity, *values.shape[1:])
-        return store.index_copy_(0, to.to(self.device), values[of.to(self.device)])
+            store = chosen.new_zeros(self.capacity, *chosen.shape[1:])
+        return store.index_copy_(0, to_device(to, self.device), chosen)
 
 
 def _widened(logits: Tensor | None, width: int) -> Tensor | None:

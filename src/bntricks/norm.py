@@ -8,7 +8,7 @@ interpreter this is the only place that touches `training` or tracking flags.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from bntricks.devices import doubled, forked_generators
 from bntricks.errors import UserError
 
 Statistics = dict[str, "Moments"]
@@ -88,7 +89,7 @@ def update_ema(net: nn.Module, x: Tensor) -> None:
     """
     if not net.training:
         raise ValueError("update_ema needs the network in training mode: call net.train() first")
-    with torch.random.fork_rng(_devices(x)):
+    with forked_generators([x.device]):
         net(x)
 
 
@@ -103,19 +104,20 @@ def phi(net: nn.Module) -> Phi:
 def drift(net: nn.Module, since: Phi) -> dict[str, float]:
     """How far φ has moved, by layer: the mean shift of its channels, in standard deviations they
     had then."""
-    return {
-        name: ((now["mean"] - since[name]["mean"]).abs() / (since[name]["var"] + 1e-5).sqrt())
-        .mean()
-        .item()
-        for name, now in phi(net).items()
-    }
+    now = phi(net)
+    shifts = [
+        ((now[name]["mean"] - then["mean"]).abs() / (then["var"] + 1e-5).sqrt()).mean()
+        for name, then in since.items()
+    ]
+    # All at once, so that a device is waited for once.
+    return dict(zip(since, torch.stack(shifts).tolist() if shifts else [], strict=True))
 
 
 def skip_ema(net: nn.Module) -> None:
     """Count a tracking pass that was left out because no read of φ would have felt it."""
-    for layer in layers(net).values():
-        if layer.num_batches_tracked is not None:
-            layer.num_batches_tracked.add_(1)
+    counters = [layer.num_batches_tracked for layer in layers(net).values()]
+    if present := [counter for counter in counters if counter is not None]:
+        torch._foreach_add_(present, 1)
 
 
 def ema_reach(net: nn.Module) -> int | None:
@@ -157,7 +159,7 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
     def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if not layer.training:
             return
-        x = inputs[0].detach().transpose(0, 1).flatten(1).double()  # [channels, values]
+        x = doubled(inputs[0].detach().transpose(0, 1).flatten(1))  # [channels, values]
         spread = x.var(1, correction=0) * (x.shape[1] / max(x.shape[1] - 1, 1))
         seen = Moments(x.mean(1), spread, x.shape[1])
         statistics[name] = statistics[name].merge(seen) if name in statistics else seen
@@ -174,19 +176,22 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
 
 
 @torch.no_grad()
-def follow(net: nn.Module, statistics: Statistics) -> None:
-    """Move φ one step towards these moments, as a forward over their batch would have."""
+def follow(net: nn.Module, values: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    """Move φ one step towards these means and variances, by layer, as a forward over their batch
+    would have."""
     for name, layer in layers(net).items():
-        if name not in statistics or layer.running_mean is None or layer.running_var is None:
+        if name not in values or layer.running_mean is None or layer.running_var is None:
             continue
         if layer.num_batches_tracked is not None:
             layer.num_batches_tracked.add_(1)
-        weight = layer.momentum
+        weight: float | Tensor | None = layer.momentum
         if weight is None:  # the mean over all batches so far
-            weight = 1 / int(layer.num_batches_tracked or 1)
-        moments = statistics[name]
-        layer.running_mean.lerp_(moments.mean.to(layer.running_mean), weight)
-        layer.running_var.lerp_(moments.var.to(layer.running_var), weight)
+            counter = layer.num_batches_tracked
+            weight = 1.0 if counter is None else 1 / counter.to(layer.running_mean.dtype)
+        for running, value in zip(
+            (layer.running_mean, layer.running_var), values[name], strict=True
+        ):
+            running.lerp_(value.to(running), weight)
 
 
 @contextmanager
@@ -235,9 +240,6 @@ def _set(net: nn.Module, values: dict[str, tuple[Tensor, Tensor]]) -> None:
     for name, layer in layers(net).items():
         if name in values:
             mean, var = values[name]
-            layer.running_mean.copy_(mean)  # type: ignore[union-attr]
-            layer.running_var.copy_(var)  # type: ignore[union-attr]
-
-
-def _devices(x: Tensor) -> list[int]:
-    return [x.device.index or 0] if x.device.type == "cuda" else []
+            # In float32 first: a device may have no float64 to copy from.
+            layer.running_mean.copy_(mean.to(layer.running_mean.dtype))  # type: ignore[union-attr]
+            layer.running_var.copy_(var.to(layer.running_var.dtype))  # type: ignore[union-attr]

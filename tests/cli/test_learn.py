@@ -230,3 +230,15 @@ def test_places_where_no_model_can_be_are_refused_before_any_work(refused, first
     refused("learn", first, "--into", tmp_path, words=["is a folder"])
     refused("learn", first, "--into", tmp_path / "no" / "m", words=["does not exist"])
     refused("learn", tmp_path / "none", "--into", tmp_path / "m", words=["none", "does not exist"])
+
+
+def test_a_check_up_that_fails_costs_a_line_and_not_the_model(bnt, model, second, monkeypatch):
+    def failing(model):
+        raise RuntimeError("no float64 here\nand more lines")
+
+    monkeypatch.setattr("bntricks.doctor.model.checkup", failing)
+    done = bnt("learn", second, "--into", model, "--epochs", 1, "--json")
+    assert done.code == 0
+    assert done.err == "bnt: the doctor could not examine the model: no float64 here\n"
+    assert json.loads(done.out)["doctor"] is None
+    assert len(Model.load(model).classes) == 6

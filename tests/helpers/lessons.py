@@ -22,7 +22,7 @@ def batches(task):
     return [(x[ids], y[ids], ids) for ids in torch.arange(len(y)).split(BATCH)]
 
 
-def third_task(name, *, steps=1):
+def third_task(name, *, steps=1, device=None):
     """A learner that has learned two tasks and made so many steps of the third."""
     torch.manual_seed(0)
     learner = Learner(
@@ -35,6 +35,7 @@ def third_task(name, *, steps=1):
         memory_batch=BATCH,
         tasks=3,
         epochs=1,
+        device=device,
     )
     for task in (1, 2, 3):
         x, y = images(task)

@@ -27,7 +27,7 @@ from torch.utils._pytree import tree_leaves
 
 import bntricks
 
-SOURCE = Path(bntricks.__file__).parent
+SOURCE = f"{Path(bntricks.__file__).parent}/"
 
 READS = {"_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "bincount"}
 READS |= {"_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
@@ -39,7 +39,7 @@ BATCH_NORM |= {"_batch_norm_with_update", "batch_norm_backward", "_batch_norm_im
 
 
 class Gpu:
-    """One kind of device: what has been counted, and whether counting goes on."""
+    """A kind of device, and what has been counted."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -58,28 +58,20 @@ class Gpu:
 @contextmanager
 def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34):
     """So many devices of this kind, each with so much free memory."""
-    gpu = Gpu(kind)
-    states = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
+    gpu, module = Gpu(kind), getattr(torch, kind)
+    own_state = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
+    stand_ins: dict[str, mock.Mock] = {"device_count": mock.Mock(return_value=count)}
+    if kind == "cuda":  # its functions are also given the device, last
+        for name, function in own_state.items():
+            stand_ins[name] = mock.Mock(side_effect=lambda *args, f=function: f(*args[:-1]))
+        stand_ins["mem_get_info"] = mock.Mock(return_value=(free_bytes, free_bytes))
+    else:
+        stand_ins |= {name: mock.Mock(side_effect=f) for name, f in own_state.items()}
+        stand_ins["recommended_max_memory"] = mock.Mock(return_value=free_bytes)
+        stand_ins["driver_allocated_memory"] = mock.Mock(return_value=0)
     with ExitStack() as stack:
-        device_module = getattr(torch, kind)
-        for name, function in states.items():
-            replacement = mock.Mock(side_effect=lambda *args, f=function: f(*args[:-1]))
-            if kind == "mps":
-                replacement = mock.Mock(side_effect=function)
-            stack.enter_context(mock.patch.object(device_module, name, replacement))
-        stack.enter_context(mock.patch.object(device_module, "device_count", lambda: count))
+        stack.enter_context(mock.patch.multiple(module, **stand_ins))
         stack.enter_context(mock.patch.object(torch, "autocast", autocast))
-        if kind == "cuda":
-            memory = mock.patch.object(
-                torch.cuda, "mem_get_info", lambda device=None: (free_bytes, free_bytes)
-            )
-            stack.enter_context(memory)
-        else:
-            for name, number in {
-                "recommended_max_memory": free_bytes,
-                "driver_allocated_memory": 0,
-            }.items():
-                stack.enter_context(mock.patch.object(torch.mps, name, lambda n=number: n))
         stack.enter_context(Functions(gpu))
         stack.enter_context(Operations(gpu))
         yield gpu
@@ -118,9 +110,9 @@ def source_line() -> str:
     """Where in the package we are."""
     frame = sys._getframe(1)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(SOURCE):
-            return f"{path.relative_to(SOURCE)}:{frame.f_lineno}"
+        path = frame.f_code.co_filename
+        if path.startswith(SOURCE):
+            return f"{path.removeprefix(SOURCE)}:{frame.f_lineno}"
         frame = frame.f_back
     return "elsewhere"
 
@@ -175,7 +167,7 @@ class Functions(TorchFunctionMode):
         return placed(made, device.type)
 
     def to(self, tensor: Tensor, *args, copy=False, **kwargs):
-        if args and isinstance(args[0], Tensor) or "other" in kwargs:
+        if (args and isinstance(args[0], Tensor)) or "other" in kwargs:
             other, *args = (*args, kwargs.pop("other", None))
             args = (self.device(other), other.dtype, *(a for a in args if a is not None))
         device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)

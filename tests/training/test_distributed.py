@@ -3,21 +3,27 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import torch
 from torch import nn
 
 from bntricks.batch import Batch
+from bntricks.errors import UserError
 from bntricks.norm import Moments, follow, observed
 from bntricks.runs.checkpoint import pack, unpack
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import resolve
 from bntricks.runs.train import train
+from bntricks.training import distributed
 from bntricks.training.distributed import Team
+from helpers.lessons import batches, third_task
+from helpers.pretend import pretend
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 24, "memory": 20, "epochs": 1}
+LITTLE["batch"] = 9  # does not split evenly
 ON_TWO = """
 import json, os, sys
 import torch
@@ -96,13 +102,41 @@ def test_the_command_under_torchrun_writes_one_record_and_refuses_what_cannot_be
     alone = [sys.executable, "-m", "bntricks", "resume", record["path"]]
     done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
-    assert "torchrun --nproc-per-node 2" in done.stderr
+    assert "start it with torchrun, 2 processes a node" in done.stderr
     assert "Traceback" not in done.stderr
     refused = subprocess.run(
         [*run, "--method", "icarl"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert refused.returncode != 0
     assert "--method icarl cannot be split" in refused.stderr
+
+
+class Messages:
+    """`torch.distributed` among ranks that all have the same to say; counts what they send."""
+
+    def __init__(self):
+        self.sent = Counter()
+
+    def all_reduce(self, tensor):
+        self.sent["sums"] += 1
+
+    def all_gather(self, received, sent):
+        self.sent["gathered"] += 1
+        for each in received:
+            each.copy_(sent)
+
+    def get_rank(self):
+        return 0
+
+    def get_world_size(self):
+        return 2
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    messages = Messages()
+    monkeypatch.setattr(distributed, "dist", messages)
+    return messages
 
 
 class Rank(Team):
@@ -128,6 +162,79 @@ def test_a_batch_too_small_to_share_goes_to_every_rank():
     assert [Rank(rank, 3).part(few) for rank in range(3)] == [(few, pytest.approx(1 / 3))] * 3
 
 
+@pytest.mark.parametrize("method", ["sgd", "er-bnt", "der++"])
+def test_every_rank_counts_the_images_of_the_whole_batch(messages, method):
+    costs = []
+    for rank in (0, 1):
+        learner = third_task(method)
+        learner.state.ranks = Rank(rank, 2)
+        before = learner.cost.images
+        x, y, ids = batches(3)[1]
+        learner.observe(x[:5], y[:5], ids=ids[:5])  # two and three
+        costs.append(learner.cost.images - before)
+    alone = third_task(method)
+    before = alone.cost.images
+    alone.observe(x[:5], y[:5], ids=ids[:5])
+    assert costs == [alone.cost.images - before] * 2
+
+
+def test_a_step_sends_its_moments_at_once_and_its_gradients_at_once(messages):
+    with pretend("cuda") as gpu:
+        learner = third_task("er-bnt", device="cuda")
+        learner.state.ranks = Rank(0, 2)
+        x, y, ids = batches(3)[1]
+        x = x.to("cuda")
+        gpu.waits.clear()
+        learner.observe(x, y, ids=ids)
+    # Besides, the outputs that a memory may keep, and the loss.
+    assert messages.sent == {"gathered": 1, "sums": 3}
+    assert not gpu.waits
+
+
+def test_a_synchronised_layer_sends_once_each_way(messages):
+    torch.manual_seed(0)
+    x = torch.randn(6, 3, 4, 4, requires_grad=True)
+    plain, synchronised = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    distributed.synchronise(synchronised)
+    out = synchronised(x)
+    torch.testing.assert_close(out, plain(x))  # equal parts have the moments of the whole
+    out.square().sum().backward()
+    assert messages.sent == {"gathered": 1, "sums": 1}
+
+
+def test_synchronised_sums_of_bfloat16_are_taken_in_float32(messages):
+    layer = nn.BatchNorm1d(1, affine=False)
+    distributed.synchronise(layer)
+    x = (torch.arange(4096.0)[:, None] % 2).bfloat16()
+    out = layer(x)
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.float().mean(), torch.tensor(0.0), atol=1e-3, rtol=0)
+    torch.testing.assert_close(out.float().std(), torch.tensor(1.0), atol=1e-2, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"compile": True}, "compiled passes"),
+        ({"device": "cuda:1"}, "do not share one GPU"),
+        ({"device": "mps"}, "do not share one GPU"),
+        ({"device": "cuda"}, "started 3 processes here, and there are 2 GPUs"),
+    ],
+)
+def test_ranks_that_would_get_it_wrong_are_refused_in_a_line(monkeypatch, change, line):
+    for name, value in {
+        "TORCHELASTIC_RUN_ID": "1",
+        "RANK": "0",
+        "WORLD_SIZE": "3",
+        "LOCAL_WORLD_SIZE": "3",
+    }.items():
+        monkeypatch.setenv(name, value)
+    config = Config(method="er-bnt", stream="seq-digits", ranks=3, **change)
+    kind = "mps" if config.device == "mps" else "cuda"
+    with pretend(kind, count=2), pytest.raises(UserError, match=line):
+        resolve(config, None)
+
+
 def test_following_the_moments_of_a_batch_is_what_a_forward_does():
     torch.manual_seed(0)
     x = torch.randn(12, 3, 4, 4) * 3 + 1
@@ -143,6 +250,6 @@ def test_following_the_moments_of_a_batch_is_what_a_forward_does():
                     other.track_running_stats = True
                 merged = seen[""] if merged is None else merged.merge(seen[""])
             assert isinstance(merged, Moments)
-            follow(other, {"": merged})
+            follow(other, {"": (merged.mean, merged.var)})
         for name, value in one.state_dict().items():
             torch.testing.assert_close(other.state_dict()[name], value, msg=name)

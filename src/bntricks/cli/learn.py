@@ -164,10 +164,10 @@ def learn(
             model = create(samples, device=device, **choices)
         with console.progress() as sink:
             learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
-        verdict = _examined(model)
         if not exists:
             refuse_overwriting(into)
         model.save(into, memory=not without_memory)
+    verdict = _examined(model)
     if json:
         print_json({"path": str(into), **asdict(learned), "doctor": verdict})
     else:
@@ -175,9 +175,16 @@ def learn(
 
 
 def _examined(model: Model) -> str | None:
+    """What the doctor says. The model is taught and saved by now, so a check-up that fails costs a
+    line and no more."""
     from bntricks.doctor.model import checkup
 
-    verdict = checkup(model)
+    try:
+        verdict = checkup(model)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        console.complain(f"the doctor could not examine the model: {reason}")
+        return None
     if verdict is None:
         return None
     return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
     Counterfactual,
     Scores,
@@ -170,8 +171,7 @@ def unchanged(net: nn.Module) -> Iterator[None]:
         for name, buffer in module._buffers.items()
         if buffer is not None
     ]
-    devices = {t.device.index for t in chain(net.parameters(), net.buffers()) if t.is_cuda}
-    with torch.random.fork_rng(sorted(devices)):
+    with forked_generators(t.device for t in chain(net.parameters(), net.buffers())):
         try:
             yield
         finally:

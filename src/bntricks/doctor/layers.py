@@ -92,8 +92,8 @@ def _measure(
     balanced_shares: Vector,
 ) -> Layer:
     eps = layer.eps
-    mean, var = layer.running_mean.double(), layer.running_var.double() + eps  # type: ignore[union-attr]
-    true_mean, true_var = population.mean.double(), population.var.double() + eps
+    mean, var = layer.running_mean.cpu().double(), layer.running_var.cpu().double() + eps  # type: ignore[union-attr]
+    true_mean, true_var = population.mean.cpu().double(), population.var.cpu().double() + eps
     shift = (mean - true_mean) / true_var.sqrt()
     ratio = var / true_var
     # ½(KL(φ|p) + KL(p|φ)) of normal distributions.
@@ -130,10 +130,10 @@ class Coordinates:
     eps: float
 
     def of(self, moments: Moments) -> Vector:
-        shift = (moments.mean.double() - self.mean) / self.var.sqrt()
-        second = (moments.var.double() + self.eps) / self.var + shift**2 - 1
+        shift = (moments.mean.cpu().double() - self.mean) / self.var.sqrt()
+        second = (moments.var.cpu().double() + self.eps) / self.var + shift**2 - 1
         # Of equal weight to the likelihood of a normal distribution.
-        return torch.cat([shift, second / 2**0.5]).cpu().numpy()
+        return torch.cat([shift, second / 2**0.5]).numpy()
 
 
 def lean_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -13,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from bntricks.devices import on_host
 from bntricks.errors import PlannedError, UserError
 from bntricks.estimator.labels import NONE, Labels
 from bntricks.estimator.lessons import learn_samples
@@ -20,7 +22,7 @@ from bntricks.estimator.tensors import Array, labelled, samples
 from bntricks.model.create import build, describe, preprocessing, protocol
 from bntricks.model.metadata import Metadata
 from bntricks.model.samples import check_samples
-from bntricks.training.backend import check_device
+from bntricks.training.backend import check_device, is_available
 from bntricks.training.learner import Learner
 from bntricks.training.optimisers import check_rate
 
@@ -188,14 +190,18 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         state = dict(super().__getstate__())
         if "_learner" in state:
             learner: Learner = state["_learner"]
-            rest = {**learner.state_dict(), "net": None}
-            state["_learner"] = (learner.net, str(learner.device), rest)
+            rest = on_host({**learner.state_dict(), "net": None})
+            net = learner.net
+            if learner.device.type != "cpu":  # a pickle must open where there is no such device
+                net = copy.deepcopy(net).cpu()
+            state["_learner"] = (net, str(learner.device), rest)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "_learner" in state:
             net, device, rest = state["_learner"]
+            device = device if is_available(device) else "cpu"
             self._learner = build(self._metadata, net, len(self.classes_), device)
             self._learner.load_state_dict({**rest, "net": net.state_dict()})
 

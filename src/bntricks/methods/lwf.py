@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
+from bntricks.devices import take, to_device
 from bntricks.methods import NotNegative, method
 from bntricks.networks.head import last_linear
 from bntricks.norm import mode
@@ -38,7 +39,7 @@ def warm_up_and_record(state: State, samples: Batch) -> None:
     with mode(state.net, training=False):
         _warm_up(state, samples)
         with torch.no_grad():
-            parts = torch.split(samples.x, 256)
+            parts = (to_device(part, state.device) for part in torch.split(samples.x, 256))
             state.recorded = torch.cat([state.net(unaugmented(state, part)) for part in parts])
 
 
@@ -53,11 +54,12 @@ def _warm_up(state: State, samples: Batch) -> None:
     for epoch in range(state.epochs):
         state.report("warming up the classifier", epoch, state.epochs)
         for rows in shuffled(len(samples), state.batch, generator):
-            x = state.view(samples.x[rows.to(samples.x.device)], generator)
-            target = column[samples.y[rows]].to(x.device)
+            x = state.view(take(samples.x, rows, state.device), generator)
+            target = to_device(column[samples.y[rows]], x.device)
             with torch.no_grad():
                 seen = state.embed(x)
             optimiser.zero_grad()
-            F.cross_entropy(linear(seen)[:, new.to(x.device)], target).backward()  # type: ignore[no-untyped-call]
+            outputs = linear(seen)[:, to_device(new, x.device)]
+            F.cross_entropy(outputs, target).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     state.report("warming up the classifier", state.epochs, state.epochs)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from bntricks.batch import Batch
+from bntricks.devices import near
 from bntricks.errors import UserError
 from bntricks.model.create import IMAGE_SIZE, build, describe, protocol, today
 from bntricks.model.metadata import LearnedTask, Preprocessing
@@ -33,7 +34,7 @@ def adopt(
     view: View | None = None,
     image_size: int = IMAGE_SIZE,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     **choices: Any,
 ) -> Model:
     """A model that goes on with a trained network, of which it takes a copy.
@@ -44,7 +45,7 @@ def adopt(
     Both are a folder of class folders, a mapping from class names to samples, or a pair of
     samples and class names. `view` is how the network was given images, as
     `View(mean, std, pad=4, flip=True)`; without one, samples must be network inputs already.
-    `choices` are those of `protocol`.
+    It computes on `device`, or else where the network is. `choices` are those of `protocol`.
     """
     names = _checked_names(net, classes)
     old, held_out = (
@@ -70,7 +71,7 @@ def adopt(
                 "without a memory, such as lwf"
             )
         check_samples(metadata, old.x)
-        samples = Batch(old.x.to(learner.device), old.y, ids=torch.arange(len(old)))
+        samples = Batch(near(old.x, learner.device), old.y, ids=torch.arange(len(old)))
         state.method.memory.adopt(state, samples)
     if state.method.teacher == "previous":
         state.teacher = previous(learner.net)

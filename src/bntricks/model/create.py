@@ -103,7 +103,7 @@ def build(
     metadata: Metadata,
     net: str | nn.Module,
     outputs: int,
-    device: str,
+    device: str | None,
     network: Mapping[str, Any] | None = None,
 ) -> Learner:
     """The learner described: around this network, or around a new one of this name, whose options

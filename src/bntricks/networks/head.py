@@ -52,7 +52,8 @@ def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
     if not more:
         return
     with construction(generator):
-        new = nn.Linear(linear.in_features, more, bias=linear.bias is not None).to(linear.weight)
+        new = nn.Linear(linear.in_features, more, bias=linear.bias is not None)
+        new = new.to(linear.weight.device, linear.weight.dtype)
     linear.weight = _joined(linear.weight, new.weight)
     if linear.bias is not None:
         linear.bias = _joined(linear.bias, new.bias)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
+from bntricks.devices import image_layout
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory
@@ -30,7 +31,7 @@ def concerns(method: Method) -> bool:
 def unaugmented(state: State, x: Tensor) -> Tensor:
     """Raw images as GSS scores them and LwF records them: as published, without normalisation."""
     if state.as_published and x.dtype == torch.uint8:
-        return x.to(torch.float32, memory_format=torch.channels_last).div_(255)
+        return x.to(torch.float32, memory_format=image_layout(x.device)).div_(255)
     return state.view(x, None)
 
 

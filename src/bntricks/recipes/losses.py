@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bntricks.batch import Batch
+from bntricks.devices import to_device
 from bntricks.recipes.language import Loss, Pass
 
 __all__ = ["ce", "ce_seen", "fdr", "icarl", "kd", "loss", "lwf"]
@@ -23,10 +24,10 @@ def loss(name: str, *, features: bool = False) -> Callable[[Callable[[Pass], Ten
 @loss("CE")
 def ce(p: Pass) -> Tensor:
     """Softmax cross-entropy over all C outputs, seen or not; a (weighted) mean over the batch."""
-    y = p.batch.y.to(p.logits.device, non_blocking=True)
+    y = to_device(p.batch.y, p.logits.device)
     if p.batch.weight is None:
         return F.cross_entropy(p.logits, y)
-    weight = p.batch.weight.to(p.logits.device, non_blocking=True)
+    weight = to_device(p.batch.weight, p.logits.device)
     return (F.cross_entropy(p.logits, y, reduction="none") * weight).sum() / weight.sum()
 
 
@@ -35,7 +36,7 @@ def ce_seen(p: Pass) -> Tensor:
     """Cross-entropy among the classes seen so far (LwF)."""
     rest = [c for c in range(p.logits.shape[1]) if c not in set(p.lesson.seen)]
     hidden = p.logits.index_fill(1, _columns(rest, p.logits), -torch.inf)
-    return F.cross_entropy(hidden, p.batch.y.to(p.logits.device, non_blocking=True))
+    return F.cross_entropy(hidden, to_device(p.batch.y, p.logits.device))
 
 
 @loss("KD")
@@ -76,7 +77,8 @@ def icarl(p: Pass) -> Tensor:
     """Binary cross-entropy over the classes seen: the previous network's sigmoids for old classes,
     whatever the sample's label, and one-hot for new ones."""
     new = _columns(p.lesson.new, p.logits)
-    target = (p.batch.y.to(p.logits.device, non_blocking=True)[:, None] == new).to(p.logits.dtype)
+    y = to_device(p.batch.y, p.logits.device)
+    target = (y[:, None] == new).to(p.logits.dtype)
     if p.lesson.old:
         old = _columns(p.lesson.old, p.logits)
         target = torch.cat([_beside(p.batch)[:, old].sigmoid(), target], 1)
@@ -85,7 +87,7 @@ def icarl(p: Pass) -> Tensor:
 
 
 def _columns(classes: Sequence[int], logits: Tensor) -> Tensor:
-    return torch.tensor(list(classes), dtype=torch.int64).to(logits.device, non_blocking=True)
+    return to_device(torch.tensor(list(classes), dtype=torch.int64), logits.device)
 
 
 def _beside(batch: Batch) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
+from bntricks.devices import take, to_device
 from bntricks.norm import frozen_ema, mode
 from bntricks.recipes.as_published import fill_empty_slots, overruns, unaugmented
 from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
@@ -150,7 +151,7 @@ class Outputs(Policy):
             if not room and not overruns(state, number, share):
                 break
             chosen = rows(samples, part)
-            view = state.view(chosen.x, state.replay_augmentation)
+            view = state.view(to_device(chosen.x, state.device), state.replay_augmentation)
             conventional = state.method.ema is None
             with torch.no_grad(), nullcontext() if conventional else frozen_ema(state.net):
                 logits = state.forward(view)
@@ -188,7 +189,7 @@ class GradientGreedy(Policy):
             old = self._gradients(state, stored_ones, total=False)
             score = 1 + float(batch_cosines(new, old).max())
             if score < self.gate and memory.filled + len(samples) > memory.capacity:
-                own = 1 + cosines(new, old).max(1).values.double().cpu().numpy()
+                own = 1 + cosines(new, old).max(1).values.cpu().double().numpy()
         room = min(memory.capacity - memory.filled, len(samples))
         if room:
             entering = slice(memory.filled, memory.filled + room)
@@ -198,7 +199,7 @@ class GradientGreedy(Policy):
             self._replace(memory, samples, own, room, task=t)
 
     def _gradients(self, state: State, samples: Batch, *, total: bool) -> Gradients:
-        y = samples.y.to(samples.x.device)
+        y = to_device(samples.y, samples.x.device)
         return per_sample(state.net, unaugmented(state, samples.x), y, total=total)
 
     def _replace(
@@ -225,7 +226,7 @@ class GradientGreedy(Policy):
 
 def herd(features: Tensor, count: int) -> Tensor:
     """Greedily pick rows so that the mean of the first k is as near the mean of all as it gets."""
-    features = features.double()
+    features = features.cpu().double()  # many small steps: a GPU would only wait
     mean, total = features.mean(0), torch.zeros_like(features[0])
     squares = (features**2).sum(1)
     chosen: list[Tensor] = []
@@ -236,7 +237,7 @@ def herd(features: Tensor, count: int) -> Tensor:
         chosen.append(best)
         total = total + features[best]
         squares = squares.index_fill(0, best, torch.inf)
-    return torch.stack(chosen).cpu()
+    return torch.stack(chosen)
 
 
 def _keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
@@ -244,7 +245,10 @@ def _keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
     chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
     if logits:
         with mode(state.net, training=False), torch.no_grad():
-            parts = [state.net(state.view(part, None)) for part in torch.split(chosen.x, 256)]
+            parts = [
+                state.net(state.view(to_device(part, state.device), None))
+                for part in torch.split(chosen.x, 256)
+            ]
         chosen = replace(chosen, logits=torch.cat(parts).float())
     memory.append(chosen, task=state.lesson.t)
     memory.offered = memory.filled
@@ -264,7 +268,7 @@ def evenly(y: Tensor, count: int, generator: Generator) -> Tensor:
 def rows(batch: Batch, index: Tensor) -> Batch:
     """These rows of raw samples."""
     ids = batch.ids[index] if batch.ids is not None else index
-    return Batch(batch.x[index.to(batch.x.device)], batch.y[index], ids=ids)
+    return Batch(take(batch.x, index, batch.x.device), batch.y[index], ids=ids)
 
 
 def equal_share(memory: Memory, parties: int, what: str) -> int:

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bntricks.batch import Batch
+from bntricks.devices import to_device, widest
 from bntricks.recipes.language import BM
 from bntricks.recipes.policies import stored
 
@@ -60,8 +61,8 @@ class Cone:
         products, against = gram[:-1, :-1], gram[:-1, -1]  # G G', G g
         if np.isfinite(gram).all() and (against < 0).any():
             weights = cone_weights(products, against, margin=self.margin, ridge=self.ridge)
-            corrected = torch.from_numpy(np.append(weights, 1.0)).to(rows) @ rows
-            _unflatten(parameters, corrected)
+            combination = torch.from_numpy(np.append(weights, 1.0)).to(rows.dtype)
+            _unflatten(parameters, to_device(combination, rows.device) @ rows)
 
     def __str__(self) -> str:
         return "cone of past gradients"
@@ -94,7 +95,7 @@ class HalfSpace:
 
 def half_space(gradient: list[Tensor], reference: list[Tensor]) -> None:
     """g ← g − (⟨g, r⟩ / ⟨r, r⟩) r where ⟨g, r⟩ < 0, in place, so that then ⟨g, r⟩ ≥ 0."""
-    along, length = _dot(gradient, reference), _dot(reference, reference)
+    along, length = _dots((gradient, reference), (reference, reference))
     if along < 0 < length:
         for g, r in zip(gradient, reference, strict=True):
             g.sub_(r, alpha=along / length)
@@ -120,16 +121,17 @@ def cone_weights(products: Array, against: Array, *, margin: float, ridge: float
 def gram_matrix(rows: Tensor) -> Array:
     """All inner products of the rows. Over millions of columns a float32 sum loses the third
     digit; chunks summed in float64 lose none that matter, and stay in cache."""
-    total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows.device)
-    for chunk in torch.split(rows, CHUNK, dim=1):
-        total += chunk @ chunk.T
-    return total.cpu().numpy()
+    products = torch.stack([chunk @ chunk.T for chunk in torch.split(rows, CHUNK, dim=1)])
+    total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
+    for product in products.cpu():
+        total += product
+    return total.numpy()
 
 
 def _learn(state: State, batch: Batch) -> None:
     """The gradient of this batch's cross-entropy, alone in `.grad`."""
     state.optimiser.zero_grad()
-    y = batch.y.to(batch.x.device, non_blocking=True)
+    y = to_device(batch.y, batch.x.device)
     F.cross_entropy(state.forward(batch.x), y).backward()  # type: ignore[no-untyped-call]
 
 
@@ -160,6 +162,11 @@ def _grad(parameter: torch.nn.Parameter) -> Tensor:
     return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
-def _dot(first: list[Tensor], second: list[Tensor]) -> float:
-    products = [(a * b).sum(dtype=torch.float64) for a, b in zip(first, second, strict=True)]
-    return float(torch.stack(products).sum())
+def _dots(*pairs: tuple[list[Tensor], list[Tensor]]) -> list[float]:
+    """Inner products, read from the device at once."""
+    dtype = widest(pairs[0][0][0].device)
+    products = [
+        torch.stack([(a * b).sum(dtype=dtype) for a, b in zip(first, second, strict=True)])
+        for first, second in pairs
+    ]
+    return [float(row.double().sum()) for row in torch.stack(products).cpu()]

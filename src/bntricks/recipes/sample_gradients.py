@@ -20,6 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from bntricks import norm
+from bntricks.devices import doubled
 
 Layer = nn.Linear | _ConvNd | _BatchNorm
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -179,8 +180,7 @@ def _dots(a: Tensor, d: Tensor, b: Tensor, e: Tensor) -> Tensor:
 def _cosines(products: Iterable[Products]) -> Tensor:
     # Layers are added in float64: float32 would lose the small ones beside the large.
     dots, new_squares, reference_squares = (
-        torch.stack([term.double() for term in terms]).sum(0)
-        for terms in zip(*products, strict=True)
+        doubled(torch.stack(terms)).sum(0) for terms in zip(*products, strict=True)
     )
     lengths = (new_squares.clamp_min(0) * reference_squares.clamp_min(0)).sqrt()
     return (dots / lengths).masked_fill(lengths == 0, 0).clamp(-1, 1).float()

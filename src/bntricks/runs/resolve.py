@@ -4,6 +4,7 @@ is filled in and checked, before any work."""
 from __future__ import annotations
 
 import json
+import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,13 @@ def check_ranks(config: Config, method: Method) -> None:
                 "this is for several processes: start the run with torchrun", option="synchronised"
             )
         return
+    check_gpus(config)
+    if config.compile:
+        raise UserError(
+            "compiled passes do not show several processes the moments they track: compile, or "
+            "start the run with torchrun",
+            option="compile",
+        )
     whole = (method.project, method.teacher, method.prepare)
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
@@ -113,4 +121,22 @@ def check_ranks(config: Config, method: Method) -> None:
             "run it without torchrun",
             option="method",
             value=config.method,
+        )
+
+
+def check_gpus(config: Config) -> None:
+    """Each process of a node takes a GPU of its own, or all compute on the CPU."""
+    device, here = torch.device(config.device), int(os.environ["LOCAL_WORLD_SIZE"])
+    if device.type == "mps" or device.index is not None:
+        raise UserError(
+            "several processes do not share one GPU: give cuda, and each takes its own, or cpu",
+            option="device",
+            value=config.device,
+        )
+    if device.type == "cuda" and here > torch.cuda.device_count():
+        raise UserError(
+            f"torchrun has started {here} processes here, and there are "
+            f"{torch.cuda.device_count()} GPUs: start one process for each GPU",
+            option="device",
+            value=config.device,
         )

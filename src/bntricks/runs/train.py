@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from bntricks.batch import batch_count
+from bntricks.devices import to_device
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import shown
 from bntricks.methods.build import build_learner
@@ -203,6 +204,10 @@ def resume(
         for name in measured:
             setattr(outcome, name, getattr(content.measured, name))
         position, progress.done = Position(**dict(content.place)), content.step
+        position.phi = {
+            name: {key: to_device(value, outcome.learner.device) for key, value in then.items()}
+            for name, then in position.phi.items()
+        }
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         if isinstance(error, ValidationError):
             reason = first_mistake(error)

@@ -22,7 +22,7 @@ def tsne(features: Tensor, seed: int, start: np.ndarray | None = None) -> np.nda
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
-    points = features.double().cpu().numpy()
+    points = features.cpu().double().numpy()
     if not np.isfinite(points).all():
         raise RunError(
             "the network's features are not finite, so there is no map: lower the learning rate",

@@ -7,21 +7,25 @@ each image gets is drawn on the host from an explicit generator, so it is the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
+
+from bntricks.devices import image_layout, to_device
 
 
 def crop_and_flip(x: Tensor, pad: int, flip: bool, generator: Generator) -> Tensor:
     """Each image of [B, C, H, W] shifted by up to `pad` pixels over black, and maybe mirrored."""
     count, _, height, width = x.shape
     if pad:
-        top, left = torch.randint(2 * pad + 1, (2, count), generator=generator).to(x.device)
+        shifts = torch.randint(2 * pad + 1, (2, count), generator=generator)
+        top, left = to_device(shifts, x.device)
         windows = F.pad(x, (pad, pad, pad, pad)).unfold(2, height, 1).unfold(3, width, 1)
         x = windows[torch.arange(count, device=x.device), :, top, left]
     if flip:
-        mirrored = (torch.rand(count, generator=generator) < 0.5).to(x.device)
+        mirrored = to_device(torch.rand(count, generator=generator) < 0.5, x.device)
         x = torch.where(mirrored[:, None, None, None], x.flip(3), x)
     return x
 
@@ -38,7 +42,25 @@ class View:
     def __call__(self, x: Tensor, generator: Generator | None = None) -> Tensor:
         if generator is not None:
             x = crop_and_flip(x, self.pad, self.flip, generator)
-        mean, std = torch.tensor(self.mean), torch.tensor(self.std)
-        scale, shift = (1 / (255 * std)).to(x.device), (-mean / std).to(x.device)
-        x = x.to(torch.float32, memory_format=torch.channels_last)
-        return x.mul_(scale[:, None, None]).add_(shift[:, None, None])
+        scale, shift = _scale_and_shift(self.mean, self.std, x.device)
+        x = x.to(torch.float32, memory_format=image_layout(x.device))
+        return x.mul_(scale).add_(shift)
+
+
+def _scale_and_shift(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    if device.type != "cpu":
+        return _kept_on_device(mean, std, device)
+    means, stds = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
+    return 1 / (255 * stds), -means / stds
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(False)
+def _kept_on_device(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Copied once: an Apple GPU would be waited for each time."""
+    scale, shift = _scale_and_shift(mean, std, torch.device("cpu"))
+    return to_device(scale, device), to_device(shift, device)

@@ -29,12 +29,17 @@ def check_device(name: str) -> None:
     """Fail before any work if this machine has no such device."""
     if re.fullmatch(r"cpu|mps|cuda(:\d+)?", name) is None:
         raise UserError("give cpu, cuda, cuda:N or mps", option="device", value=name)
-    kind = torch.device(name).type
-    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
-    if (torch.device(name).index or 0) >= count:
+    if not is_available(name):
         raise UserError(
             "torch finds no such device here; cpu works everywhere", option="device", value=name
         )
+
+
+def is_available(name: str) -> bool:
+    """Whether this machine has this device."""
+    kind, index = torch.device(name).type, torch.device(name).index or 0
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
+    return index < count
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from bntricks.batch import Batch
 from bntricks.errors import RunError
-from bntricks.norm import Moments, follow, frozen_ema, layers, observed
+from bntricks.norm import Statistics, follow, frozen_ema, layers, observed
 
 PATIENCE = timedelta(minutes=30)
 """How long to wait for ranks that prepare a task or write a checkpoint."""
@@ -44,6 +44,9 @@ class Ranks(Protocol):
     def add(self, tensor: Tensor) -> Tensor:
         """The sum over all ranks, in place."""
 
+    def add_all(self, tensors: Sequence[Tensor]) -> None:
+        """The sums over all ranks, in place, sent at once."""
+
     def tracking(self, net: nn.Module) -> AbstractContextManager[None]:
         """A pass that moves φ by the whole batch."""
 
@@ -61,6 +64,9 @@ class Alone:
 
     def add(self, tensor: Tensor) -> Tensor:
         return tensor
+
+    def add_all(self, tensors: Sequence[Tensor]) -> None:
+        pass
 
     def tracking(self, net: nn.Module) -> AbstractContextManager[None]:
         return nullcontext()
@@ -102,11 +108,18 @@ class Team:
         dist.all_reduce(tensor)
         return tensor
 
+    def add_all(self, tensors: Sequence[Tensor]) -> None:
+        flat = self.add(torch.cat([tensor.flatten() for tensor in tensors]))
+        parts = torch.split(flat, [tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
+
     @contextmanager
     def tracking(self, net: nn.Module) -> Iterator[None]:
         with observed(net) as seen, frozen_ema(net):
             yield
-        follow(net, {name: self._merged(own) for name, own in seen.items()})
+        if seen:
+            follow(net, self._merged(seen))
 
     def agree(self, state: bytes, what: str) -> None:
         """Stop unless all ranks have come to the same."""
@@ -122,16 +135,23 @@ class Team:
             return None
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
-    def _merged(self, own: Moments) -> Moments:
-        sent = torch.stack([torch.full_like(own.mean, own.count), own.mean, own.var])
-        all_of_them = [torch.empty_like(sent) for _ in range(self.size)]
-        dist.all_gather(all_of_them, sent)
-        merged: Moments | None = None
-        for count, mean, var in all_of_them:
-            other = Moments(mean, var, int(count[0]))
-            merged = other if merged is None else merged.merge(other)
-        assert merged is not None
-        return merged
+    def _merged(self, own: Statistics) -> dict[str, tuple[Tensor, Tensor]]:
+        """Mean and variance of the whole batch for all layers, from one message of each rank:
+        counts, means and variances, channel after channel. No rank reads a count."""
+        sent = torch.cat(
+            [torch.stack([torch.full_like(m.mean, m.count), m.mean, m.var]) for m in own.values()],
+            dim=1,
+        )
+        received = [torch.empty_like(sent) for _ in range(self.size)]
+        dist.all_gather(received, sent)
+        counts, means, variances = torch.stack(received, dim=1)  # each [ranks, channels]
+        total = counts.sum(0)
+        mean = (counts * means).sum(0) / total
+        squares = (variances * (counts - 1) + counts * (means - mean).square()).sum(0)
+        widths = [len(m.mean) for m in own.values()]
+        var = squares / (total - 1).clamp_min(1)
+        merged = zip(torch.split(mean, widths), torch.split(var, widths), strict=True)
+        return dict(zip(own, merged, strict=True))
 
 
 @contextmanager
@@ -170,33 +190,36 @@ def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
         return type(layer).forward(layer, x)
     over = [0, *range(2, x.dim())]
     shape = [1, -1] + [1] * (x.dim() - 2)
-    count = x.new_full((1,), x.numel() / x.shape[1])
-    sums = _sum(torch.cat([x.sum(over), count]))
-    mean = sums[:-1] / sums[-1]
-    centred = x - mean.view(shape)
-    var = _sum(centred.square().sum(over)) / sums[-1]
-    out = centred * (var + layer.eps).rsqrt().view(shape)
-    if not layer.affine:
-        return out
-    return out * layer.weight.view(shape) + layer.bias.view(shape)
+    wide = x.float()  # sums of bfloat16 would lose what they add
+    own_var, own_mean = torch.var_mean(wide, over, correction=0)
+    own_count = torch.full_like(own_mean, wide.numel() / wide.shape[1])
+    counts, means, variances = _gathered(torch.stack([own_count, own_mean, own_var])).unbind(1)
+    total = counts.sum(0)
+    mean = (counts * means).sum(0) / total
+    var = (counts * (variances + (means - mean).square())).sum(0) / total
+    out = (wide - mean.view(shape)) * (var + layer.eps).rsqrt().view(shape)
+    if layer.affine:
+        out = out * layer.weight.view(shape) + layer.bias.view(shape)
+    return out.to(x.dtype)
 
 
-def _sum(x: Tensor) -> Tensor:
-    total: Tensor = _Sum.apply(x)  # type: ignore[no-untyped-call]
-    return total
+def _gathered(x: Tensor) -> Tensor:
+    every: Tensor = _Gathered.apply(x)  # type: ignore[no-untyped-call]
+    return every
 
 
-class _Sum(torch.autograd.Function):
-    """A sum over ranks that gradients flow through: each rank's loss depends on all parts."""
+class _Gathered(torch.autograd.Function):
+    """The tensors of all ranks, [ranks, ...], which gradients flow through: each rank's loss
+    depends on all parts."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        total = x.clone()
-        dist.all_reduce(total)
-        return total
+        every = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(every, x)
+        return torch.stack(every)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         total = gradients[0].clone()
         dist.all_reduce(total)
-        return total
+        return total[dist.get_rank()]

@@ -16,6 +16,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite
+from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
 from bntricks.norm import mode
@@ -41,8 +42,8 @@ class Learner:
     >>> learner.end()
 
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
-    (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. Further keywords are
-    those of `State`.
+    (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. It computes on
+    `device`, or else where the network is. Further keywords are those of `State`.
     """
 
     def __init__(
@@ -55,21 +56,21 @@ class Learner:
         optimiser: str = "sgd",
         seed: int | Generators = 0,
         view: View = identity,
-        device: str = "cpu",
+        device: str | None = None,
         **protocol: Any,
     ) -> None:
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
-        self.device = torch.device(device)
+        self.device = device_of(net) if device is None else torch.device(device)
         check_rate(lr)
         self._make_optimiser = OPTIMISERS.find(optimiser)
-        net = net.to(self.device)
+        net = place(net, self.device)
         store = None
         if method.memory is not None:
             store = Memory(
                 memory,
                 insertion=generators.memory_insertion,
                 sampling=generators.memory_sampling,
-                device=device,
+                device=self.device,
             )
         self.state = State(
             net=net,
@@ -149,7 +150,7 @@ class Learner:
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
         check_finite(x, "the batch")
-        raw = Batch(x.to(self.device, non_blocking=True), y.cpu(), ids=ids)
+        raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
         _check_announced(raw.y, self.state.lesson.seen)
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
@@ -192,7 +193,10 @@ class Learner:
         self.fit()
         with mode(self.net, training=False), torch.inference_mode():
             reader, classify = self.state.reader(len(x)), self.method.classify
-            inputs = (self.state.view(p.to(self.device), None) for p in torch.split(x, batch))
+            inputs = (
+                self.state.view(to_device(part, self.device), None)
+                for part in torch.split(x, batch)
+            )
             return torch.cat([classify.scores(reader, part).float().cpu() for part in inputs])
 
     def predict(self, x: Tensor) -> Tensor:
@@ -235,7 +239,7 @@ class Learner:
             raise ValueError(f"this method needs the task's samples: {when}(..., x, y)")
         check_finite(x, "the task")
         _check_announced(y, classes)
-        return Batch(x.to(self.device), y.cpu(), ids=torch.arange(len(y)))
+        return Batch(near(x, self.device), y.cpu(), ids=torch.arange(len(y)))
 
 
 def _check_announced(y: Tensor, classes: Collection[int]) -> None:

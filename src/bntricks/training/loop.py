@@ -9,6 +9,7 @@ from itertools import islice
 from torch import Generator, Tensor
 
 from bntricks.batch import batch_count, shuffled
+from bntricks.devices import near, take
 from bntricks.norm import Phi
 from bntricks.training.learner import Learner
 from bntricks.training.progress import Progress
@@ -51,12 +52,12 @@ def learn_epochs(
     is not finite raises, at the latest when the loop is over.
     """
     position = position or Position()
-    images, size = x.to(learner.device), learner.state.batch
+    images, size = near(x, learner.device), learner.state.batch
     per_epoch = batch_count(len(y), size)
     for ids in batches(position, len(y), size, epochs, learner.generators.order):
         until_read = (epochs - position.epoch) * per_epoch - position.batch + 1
         loss = learner.observe(
-            images[ids.to(learner.device)],
+            take(images, ids, learner.device),
             y[ids],
             ids=ids,
             horizon=None if every_step else until_read,

@@ -49,7 +49,7 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     if values["teacher"] is not None:
         state.teacher = previous(state.net)
         state.teacher.load_state_dict(values["teacher"])
-    device = next(state.net.parameters()).device
+    device = state.device
     recorded: Tensor | None = values["recorded"]
     state.recorded = None if recorded is None else recorded.to(device)
     state.fitted = {name: t.to(device) for name, t in values.get("fitted", {}).items()}

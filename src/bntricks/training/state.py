@@ -11,6 +11,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import BalanceRule
+from bntricks.devices import device_of, to_device
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
@@ -73,6 +74,11 @@ class State:
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+        return device_of(self.net)
+
     def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
         """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
         of the weights until it is left."""
@@ -102,7 +108,7 @@ class State:
         """f(x) of raw samples, in evaluation mode."""
         with mode(self.net, training=False):
             reader = self.reader(len(x))
-            parts = (self.view(part, None) for part in torch.split(x, batch))
+            parts = (self.view(to_device(p, self.device), None) for p in torch.split(x, batch))
             return torch.cat([reader.embed(part) for part in parts])
 
     def reader(self, images: int) -> State:

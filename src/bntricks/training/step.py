@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch, balance, copies
+from bntricks.devices import take
 from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.language import (
     BM,
@@ -57,6 +58,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                 part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
                     seen = _forward(state, part, terms)
+                state.cost.images += len(batch) - len(part)  # what the other ranks pass
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
                 losses = [share * _weight(state, term) * term.loss.of(seen) for term in terms]
@@ -65,7 +67,9 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                 total += loss.detach()
                 if batch is draws.current:
                     outputs = state.ranks.whole(seen.logits.detach(), len(batch))
-            _sum_gradients(state)
+            if state.ranks.size > 1:
+                slopes = (parameter.grad for parameter in state.net.parameters())
+                state.ranks.add_all([slope for slope in slopes if slope is not None])
         if passes:
             state.optimiser.step()
     state.cost.steps += 1
@@ -123,7 +127,7 @@ class Draws:
             with torch.no_grad(), state.arithmetic(batch.x):
                 return replace(batch, logits=state.teacher(batch.x).float())
         if state.recorded is not None and batch.ids is not None:
-            return replace(batch, logits=state.recorded[batch.ids.to(state.recorded.device)])
+            return replace(batch, logits=take(state.recorded, batch.ids, batch.x.device))
         return batch
 
 
@@ -158,13 +162,6 @@ def _tracking(state: State, batch: Batch, tracked: Batch | None) -> AbstractCont
     if state.method.ema is None or batch is tracked:
         return state.ranks.tracking(state.net)
     return frozen_ema(state.net)
-
-
-def _sum_gradients(state: State) -> None:
-    if state.ranks.size > 1:
-        for parameter in state.net.parameters():
-            if parameter.grad is not None:
-                state.ranks.add(parameter.grad)
 
 
 def _forward(state: State, batch: Batch, terms: Iterable[Term]) -> Pass:
