@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
     bench,
+    check,
     console,
     demo,
     doctor,

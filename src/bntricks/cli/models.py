@@ -31,9 +31,10 @@ def prepare(device: str, threads: int) -> None:
     """Set the threads, and fail before any work if the device cannot be used."""
     import torch
 
-    from bntricks.training.backend import check_device, keep_freed_memory
+    from bntricks.training.backend import allow_tf32, check_device, keep_freed_memory
 
     check_device(device)
+    allow_tf32(False)
     torch.set_num_threads(threads)
     keep_freed_memory()
 

@@ -72,7 +72,7 @@ def study(
     out
         Where runs are written, each in a folder of its own, and the report beside them.
     workers
-        Runs at the same time, one thread each [default: one per core].
+        Runs at the same time, one thread each [default: one per core; on a GPU, one].
     device
         Where to compute: cpu, cuda, cuda:N or mps.
     ray
@@ -89,7 +89,7 @@ def study(
     from bntricks.cli.dashboard import board
     from bntricks.paper import load_study
     from bntricks.report.build import build
-    from bntricks.sweeps.local import Failure, Shared, available_cores, sweep
+    from bntricks.sweeps.local import Failure, Shared, default_workers, sweep
     from bntricks.sweeps.plan import plan, seconds_left
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
@@ -120,7 +120,7 @@ def study(
             request = Request(ray, cpus_per_run, gpus_per_run)
             results = sweep_on_ray(configs, shared, request, sink)
         elif configs:
-            count = min(workers or available_cores(), len(configs))
+            count = min(workers or default_workers(configs), len(configs))
             cores = f"{count} core{'s' * (count != 1)}"
             console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
             results = sweep(configs, shared, workers=count, sink=sink)

@@ -87,8 +87,12 @@ class Config(BaseModel):
 
     device: Annotated[str, AfterValidator(_device)] = "cpu"
     """Where to compute: cpu, cuda, cuda:N or mps."""
-    precision: Literal["float32", "bf16"] = "float32"
-    """Arithmetic of the forward passes: float32, or bfloat16 where it is safe (autocast)."""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Arithmetic of the passes: float32, bfloat16 in forward passes where it is safe (autocast),
+    or, on CUDA, TF32, which rounds products of float32."""
+    deterministic: Annotated[bool, Parameter(negative=())] = False
+    """Allow no kernel whose sums come out in any order: on CUDA, the same bits each time, more
+    slowly. On the CPU they are the same anyhow."""
     compile: Annotated[bool, Parameter(negative=())] = False
     """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""

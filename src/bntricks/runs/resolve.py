@@ -19,7 +19,7 @@ from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
 from bntricks.streams import Stream, open_stream
-from bntricks.training.backend import check_bf16, check_device
+from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
@@ -37,6 +37,8 @@ def resolve(
     check_device(config.device)
     if config.precision == "bf16":
         check_bf16(config.device)
+    if config.precision == "tf32":
+        check_tf32(config.device)
     check_ranks(config, method)
     stream = open_stream(
         config.stream,
@@ -81,7 +83,9 @@ def with_hyper(config: Config, stream: str) -> Config:
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
     """All that the bits of a run depend on, but for the machine."""
-    values = config.model_dump(mode="json")
+    # Left out at its default: there are checkpoints from before it.
+    younger = set() if config.deterministic else {"deterministic"}
+    values = config.model_dump(mode="json", exclude=younger)
     return {
         **{key: json.dumps(value) for key, value in values.items()},
         "data": stream.fingerprint,

@@ -70,7 +70,7 @@ def sweep(
     sink: Sink = lambda event: None,
 ) -> list[Record | Failure]:
     """The records of these runs, in order. The sink gets every run's events with its index."""
-    count = min(workers or available_cores(), len(configs))
+    count = min(workers or default_workers(configs), len(configs))
     waiting = deque(range(len(configs)))
     results: dict[int, Record | Failure] = {}
     deaths: Counter[int] = Counter()
@@ -181,6 +181,13 @@ def failure(config: Config, error: BaseException) -> Failure:
     if isinstance(error, PlannedError):
         return Failure(config, str(error))
     return Failure(config, f"{type(error).__name__}: {error}")
+
+
+def default_workers(configs: Sequence[Config]) -> int:
+    """A process for each core, or for each GPU that the runs name: several on one would compete
+    for its memory."""
+    gpus = {config.device for config in configs} - {"cpu"}
+    return len(gpus) or available_cores()
 
 
 def available_cores() -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import torch
@@ -40,6 +43,40 @@ def is_available(name: str) -> bool:
     kind, index = torch.device(name).type, torch.device(name).index or 0
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": torch.mps.device_count()}[kind]
     return index < count
+
+
+@contextmanager
+def arithmetic(precision: str, *, deterministic: bool) -> Iterator[None]:
+    """Within, float32 on a CUDA device is float32: PyTorch lets convolutions drop to TF32 by
+    itself, here only `tf32` does. `deterministic` allows no kernel that adds in any order."""
+    cudnn, cublas = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, cublas.allow_tf32
+    was_deterministic = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    allow_tf32(precision == "tf32")
+    if deterministic:
+        # cuBLAS reads it when it is first used.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(was_deterministic, warn_only=warn_only)
+        cudnn.allow_tf32, cublas.allow_tf32 = before
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Whether products of float32 on a CUDA device may be rounded to 10 bits."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def check_tf32(device: str) -> None:
+    if torch.device(device).type != "cuda":
+        raise UserError(
+            "tf32 is arithmetic of CUDA devices: compute in float32 or bf16",
+            option="precision",
+            value="tf32",
+        )
 
 
 @cache

@@ -57,7 +57,7 @@ class State:
     tasks: int | None = None
     """How many tasks there will be, for methods that share out their memory in advance."""
     rule: BalanceRule = "count"
-    precision: Literal["float32", "bf16"] = "float32"
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
     as_published: bool = False
     """Bring back mistakes of the published code: see `recipes/as_published.py`."""
     report: Report = lambda what, done, total: None
@@ -114,7 +114,7 @@ class State:
     def reader(self, images: int) -> State:
         """This state with the network that scores so many images fastest, for as long as θ and φ
         stay as they are."""
-        if self.precision != "float32":
+        if self.precision == "bf16":
             return self
         return replace(self, net=folded(self.net, images))
 
