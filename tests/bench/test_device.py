@@ -79,7 +79,8 @@ def test_a_missing_device_or_method_is_refused_in_a_line(refused):
 
 @pytest.mark.slow
 def test_every_check_passes_on_the_cpu_or_says_why_it_is_not_here():
-    rows = list(check_on("cpu"))
+    parts = [part for part in checks.PARTS if part != "compile"]  # which takes minutes
+    rows = list(check_on("cpu", parts=parts))
     assert [row for row in rows if row.outcome == "failed"] == []
     assert all(row.difference is None or math.isfinite(row.difference) for row in rows)
-    assert {row.part for row in rows} == set(checks.PARTS)
+    assert {row.part for row in rows} == set(parts)

@@ -40,7 +40,7 @@ PARTS: tuple[Part, ...] = ("methods", "resume", "bf16", "compile", "model", "ran
 SMALL = {"stream": "seq-digits", "images_per_class": 20, "memory": 20, "batch": 8, "epochs": 1}
 SMALL |= {"width": 8, "blocks": 1, "stages": 2, "memory_batch": 8}
 TASKS = 2
-CLOSE, ROUGHLY = 0.05, 0.5
+CLOSE, ROUGHLY = 0.05, 0.2
 """How far apart two networks may be, as a share of the way: in float32, and in bfloat16."""
 CALLED = "called a synchronizing"
 """What PyTorch says of an operation that waits."""

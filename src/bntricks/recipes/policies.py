@@ -1,7 +1,8 @@
 """What is kept in memory, and when: after every step, or when a task ends.
 
 A policy is a value in a recipe. `update` is called at its time: with the batch of the step (raw
-samples, and the logits they got), or with all raw samples of the finished task.
+samples, and the logits they got), or with all raw samples of the finished task. Those stay on the
+host if the device has no room for them; `state.features` and `devices.take` bring over a part.
 """
 
 from __future__ import annotations
