@@ -1,6 +1,7 @@
 """The pretended device itself: it refuses what a real one refuses, and counts what would wait."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -130,3 +131,12 @@ def test_waits_are_counted_by_source_line():
         progress.check()
     [line] = gpu.waits
     assert line.startswith("training/progress.py:")
+
+
+def test_what_is_pickled_from_a_device_is_counted():
+    with pretend("cuda") as gpu:
+        net = nn.BatchNorm1d(2)
+        pickle.dumps(net)
+        assert gpu.pickled == 0
+        pickle.dumps(net.to("cuda"))
+        assert gpu.pickled == 5

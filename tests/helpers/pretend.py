@@ -45,6 +45,13 @@ class Gpu:
         self.kind = kind
         self.waits: Counter[str] = Counter()
         self.pickled = 0
+        reduce = Tensor._reduce_ex_internal
+
+        def pickle(tensor: Tensor, protocol: int):
+            self.pickled += kind_of(tensor) != "cpu"
+            return reduce(tensor, protocol)
+
+        self.pickle = pickle
 
     def wait(self) -> None:
         """The host would wait for the device here."""
@@ -72,6 +79,7 @@ def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34):
     with ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(module, **stand_ins))
         stack.enter_context(mock.patch.object(torch, "autocast", autocast))
+        stack.enter_context(mock.patch.object(Tensor, "_reduce_ex_internal", gpu.pickle))
         stack.enter_context(Functions(gpu))
         stack.enter_context(Operations(gpu))
         yield gpu
@@ -137,7 +145,6 @@ class Functions(TorchFunctionMode):
             Tensor.__array__: lambda t, *args: self.numpy(t).__array__(*args),
             Tensor.tolist: lambda t: self.moved(t, "cpu").tolist(),
             Tensor.__deepcopy__: self.deepcopy,
-            Tensor.__reduce_ex__: self.pickle,
         }
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
@@ -214,10 +221,6 @@ class Functions(TorchFunctionMode):
     def deepcopy(self, tensor: Tensor, memo):
         copied = tensor.__deepcopy__(memo)
         return placed(copied, kind_of(tensor)) if kind_of(tensor) != "cpu" else copied
-
-    def pickle(self, tensor: Tensor, protocol):
-        self.gpu.pickled += kind_of(tensor) != "cpu"
-        return tensor.__reduce_ex__(protocol)
 
 
 class Operations(TorchDispatchMode):

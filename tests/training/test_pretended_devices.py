@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bntricks.methods import entries, make
+from bntricks.streams.augment import View
 from bntricks.training.loop import learn_epochs
 from bntricks.training.progress import Progress
 from helpers.lessons import batches, images, third_task
@@ -105,3 +106,16 @@ def test_a_tracking_pass_forks_the_generator_of_its_device(kind):
         before = module.set_rng_state.call_count
         update_ema(net, x)
         assert module.set_rng_state.call_count == before + 1
+
+
+def test_the_constants_of_a_view_are_copied_to_a_device_once():
+    view = View((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    x = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+    with pretend("mps") as gpu:
+        on_device = x.to("mps")
+        with torch.inference_mode():
+            first = view(on_device)
+        gpu.waits.clear()
+        assert torch.equal(view(on_device).requires_grad_().cpu(), first.cpu())
+    assert list(gpu.waits.values()) == [2]  # the two copies that are compared
+    assert torch.equal(view(x), first)
