@@ -28,6 +28,7 @@ class Batch:
     logits: Tensor | None = None  # [B, C]: stored with the sample, or a teacher's
     weight: Tensor | None = None  # [B], on the host: the sample's share of a mean
     ids: Tensor | None = None  # [B], on the host: which sample of the task this is
+    stored: Tensor | None = None  # [B], on the host: the task it was stored in; 0: of the stream
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,6 +41,7 @@ class Batch:
             None if self.logits is None else self.logits[:count],
             None if self.weight is None else self.weight[:count],
             None if self.ids is None else self.ids[:count],
+            None if self.stored is None else self.stored[:count],
         )
 
     def __or__(self, other: Batch) -> Batch:
@@ -47,12 +49,16 @@ class Batch:
         weight = None
         if self.weight is not None or other.weight is not None:
             weight = torch.cat([_weights(self), _weights(other)])
+        stored = None
+        if self.stored is not None or other.stored is not None:
+            stored = torch.cat([_stored(self), _stored(other)])
         return Batch(
             torch.cat([self.x, other.x]),
             torch.cat([self.y, other.y]),
             _join(self.logits, other.logits),
             weight,
             _join(self.ids, other.ids),
+            stored,
         )
 
 
@@ -71,6 +77,7 @@ def copies(batch: Batch, count: int) -> Batch:
         batch.x.repeat(count, *[1] * (batch.x.dim() - 1)),
         batch.y.repeat(count),
         weight=_weights(batch).repeat(count) / count,
+        stored=None if batch.stored is None else batch.stored.repeat(count),
     )
 
 
@@ -117,6 +124,10 @@ def batch_count(count: int, size: int) -> int:
 
 def _weights(batch: Batch) -> Tensor:
     return torch.ones(len(batch)) if batch.weight is None else batch.weight
+
+
+def _stored(batch: Batch) -> Tensor:
+    return torch.zeros(len(batch), dtype=torch.int64) if batch.stored is None else batch.stored
 
 
 def _join(first: Tensor | None, second: Tensor | None) -> Tensor | None:

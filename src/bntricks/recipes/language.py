@@ -256,6 +256,11 @@ class Method:
         """φ needs a forward of its own: no parameter pass sees the tracked batch."""
         return self.ema is not None and self.ema not in self.sources
 
+    @property
+    def sets_ema(self) -> Source | None:
+        """The batch that φ stands for when a task is over, if a stage sets it: its `sets_ema`."""
+        return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
+
     def columns(self) -> dict[str, str | float]:
         """Its row of the ablation table: "/" where φ has no update of its own."""
         symbols = {symbol for source in self.sources for symbol in source.symbols()}

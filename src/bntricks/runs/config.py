@@ -19,6 +19,9 @@ from bntricks.errors import InvalidOptions, UserError
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
+NORM_KNOBS = ("groups", "momentum")
+"""Options of the norm. None, their default, leaves each norm its own."""
+
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -66,7 +69,13 @@ class Config(BaseModel):
     net: str = "resnet"
     """The network, by name."""
     norm: str = "bn"
-    """What normalises it: `bn` is BatchNorm."""
+    """What normalises it, by its name in `bnt norms`: `bn` is BatchNorm."""
+    groups: Count | None = None
+    """Groups of channels in each layer, for norms that have them [default: half as many as there
+    are channels, at most 32]."""
+    momentum: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Weight of a new batch in the running statistics; 0 gives all batches the same weight
+    [default: the norm's own, 0.1 for BatchNorm]."""
     width: Count = 64
     """Channels of the network's first stage."""
     blocks: Count = 2

@@ -12,11 +12,11 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.methods import find, make
-from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
+from bntricks.runs.norms import check_norm, unused_knobs
 from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
@@ -31,12 +31,13 @@ def resolve(
     run has one identity however it was asked for."""
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
-    NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
+    NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
         check_bf16(config.device)
     check_ranks(config, method)
+    check_norm(config, method)
     stream = open_stream(
         config.stream,
         data=data,
@@ -69,6 +70,7 @@ def resolve(
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
+    change |= unused_knobs(config)
     return stream, config.model_copy(update=change)
 
 

@@ -170,9 +170,9 @@ def _sum_gradients(state: State) -> None:
 def _forward(state: State, batch: Batch, terms: Iterable[Term]) -> Pass:
     features = None
     if any(term.loss.features for term in terms):
-        logits, features = state.forward_with_features(batch.x)
+        logits, features = state.forward_with_features(batch.x, batch.stored)
     else:
-        logits = state.forward(batch.x)
+        logits = state.forward(batch.x, batch.stored)
     return Pass(logits, batch, state.lesson, state.net, features)
 
 

@@ -104,5 +104,5 @@ def _loss(term: Term) -> str:
 
 
 def _words(function: Callable[..., Any]) -> str:
-    name: str = getattr(function, "__name__", type(function).__name__)
+    name: str = getattr(function, "__name__", str(function))
     return name.replace("_", " ").strip()

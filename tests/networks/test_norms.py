@@ -1,0 +1,191 @@
+"""Every normalisation layer equals its formula, in training and in evaluation, forward and
+backward, and the identities between them hold."""
+
+import pytest
+import torch
+from torch import nn
+
+from bntricks import NORMS, Rows, told
+from bntricks.errors import UserError
+from bntricks.networks.norms import ABOUT, bound, knobs
+from bntricks.networks.norms.group_norm import group_count
+from bntricks.norm import frozen_ema, layers, moments, recalibrate
+from helpers import norm_references as formulas
+
+pytestmark = pytest.mark.reference
+
+CHANNELS, SIDE = 8, 3
+FORMULAS = {
+    "bn": formulas.bn,
+    "gn": formulas.gn(4),
+    "ln": formulas.gn(1),
+    "in": formulas.gn(CHANNELS),
+    "cn": formulas.cn(4),
+    "frozen": formulas.frozen,
+}
+ROWS = {"frozen": Rows(task=2)}
+SIZES = (2, 5, 32)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def inputs(n, seed=0):
+    x = torch.randn(n, CHANNELS, SIDE, SIDE, generator=generator(seed), dtype=torch.float64)
+    scale = torch.linspace(0.5, 3, CHANNELS, dtype=torch.float64)[:, None, None]
+    return (x * scale + scale).requires_grad_()
+
+
+def layer(name, **knobs):
+    """In double precision, with an affine map and a φ that are not those of a fresh layer."""
+    new = bound(name, **knobs)(CHANNELS).double()
+    with torch.no_grad():
+        for parameter in new.parameters():
+            parameter.uniform_(0.5, 1.5, generator=generator(1))
+        for part in layers(new).values():
+            part.running_mean.normal_(generator=generator(2))
+            part.running_var.uniform_(0.5, 2, generator=generator(3))
+    return new
+
+
+def affine(new):
+    return next((m.weight, m.bias) for m in new.modules() if getattr(m, "bias", None) is not None)
+
+
+def phi(new):
+    for part in layers(new).values():
+        return part.running_mean.clone(), part.running_var.clone()
+    return None
+
+
+def same(first, second):
+    assert torch.allclose(first, second, rtol=1e-10, atol=1e-12)
+
+
+def same_gradients(output, expected, leaves):
+    probe = torch.randn(output.shape, generator=generator(4), dtype=torch.float64)
+    ours = torch.autograd.grad((output * probe).sum(), leaves)
+    theirs = torch.autograd.grad((expected * probe).sum(), leaves)
+    for own, other in zip(ours, theirs, strict=True):
+        same(own, other)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_training_is_the_formula(name, n):
+    new, x = layer(name), inputs(n)
+    before, (gamma, beta) = phi(new), affine(new)
+    with told(new, ROWS.get(name, Rows(task=1))):
+        output = new(x)
+    expected, batch = FORMULAS[name](x, gamma, beta, before, training=True)
+    same(output, expected)
+    same_gradients(output, expected, (x, gamma, beta))
+    if before is not None:
+        for own, old, seen in zip(phi(new), before, batch or before, strict=True):
+            same(own, 0.9 * old + 0.1 * seen)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_evaluation_is_the_formula_with_phi(name, n):
+    new, x = layer(name).eval(), inputs(n)
+    gamma, beta = affine(new)
+    expected, _ = FORMULAS[name](x, gamma, beta, phi(new), training=False)
+    output = new(x)
+    same(output, expected)
+    same_gradients(output, expected, (x, gamma, beta))
+
+
+def test_every_scheme_has_its_formula_here_and_explains_itself():
+    ours = {name for name in NORMS.entries() if name in ABOUT}
+    assert ours == set(FORMULAS)
+    for about in ABOUT.values():
+        assert all((about.title, about.formula, about.shares, about.cost))
+
+
+def test_one_group_is_layernorm_and_a_group_for_each_channel_is_instancenorm():
+    x = inputs(5)
+    same(layer("gn", groups=1)(x), layer("ln")(x))
+    same(layer("gn", groups=CHANNELS)(x), layer("in")(x))
+    same(layer("in")(x), nn.InstanceNorm2d(CHANNELS).double()(x) * _column(0) + _column(1))
+
+
+def _column(index):
+    return affine(layer("in"))[index][:, None, None]
+
+
+def test_continual_normalisation_of_what_groupnorm_leaves_alone_is_batchnorm():
+    x = inputs(6).detach().view(6, 4, -1)  # [N, groups, values]
+    centred = x - x.mean(2, keepdim=True)
+    scale = ((1 - formulas.EPS) / centred.var(2, correction=0, keepdim=True)).sqrt()
+    unit = (centred * scale).view(6, CHANNELS, SIDE, SIDE)
+    same(layer("cn")(unit), layer("bn")(unit))
+
+
+def test_momentum_zero_is_the_mean_of_the_batch_moments():
+    new = bound("bn", momentum=0.0)(CHANNELS).double()
+    batches = [inputs(4, seed) for seed in range(5)]
+    for x in batches:
+        new(x)
+    seen = [formulas.bn(x, *affine(new), None, True)[1] for x in batches]
+    same(new.running_mean, torch.stack([mean for mean, _ in seen]).mean(0))
+    same(new.running_var, torch.stack([var for _, var in seen]).mean(0))
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups"), [(64, 32), (128, 32), (16, 8), (2, 1), (1, 1), (6, 3), (80, 20), (7, 1)]
+)
+def test_groups_are_as_published_and_two_channels_or_more(channels, groups):
+    assert group_count(channels, None) == groups
+
+
+def test_groups_that_do_not_divide_the_channels_are_refused():
+    with pytest.raises(UserError, match=r"^groups 3: a layer of 8 channels .* divisor of 8$"):
+        bound("gn", groups=3)(CHANNELS)
+
+
+def test_a_scheme_is_given_the_knobs_it_has_and_no_others():
+    assert knobs("cn") == {"groups": None, "momentum": 0.1}
+    assert bound("ln", groups=4, momentum=0.5)(CHANNELS).num_groups == 1
+    assert layers(bound("cn", groups=2, momentum=0.5)(CHANNELS))["1"].momentum == 0.5
+    assert bound("bn", momentum=None) is NORMS.find("bn")
+
+
+def test_frozen_layers_follow_the_first_task_and_no_other():
+    new, x = layer("frozen"), inputs(4)
+    plain = layer("bn")
+    same(new(x), plain(x))  # told nothing, it is BatchNorm
+    with told(new, Rows(task=1)):
+        same(new(x), plain(x))
+    before = phi(new)
+    with told(new, Rows(task=2)):
+        y = new(x)
+    assert new.rows is None
+    same(y, new.eval()(x))
+    assert all(map(torch.equal, phi(new), before))
+    assert new.num_batches_tracked == 2
+
+
+@pytest.mark.parametrize("name", [n for n in FORMULAS if layers(bound(n)(CHANNELS))])
+def test_moments_and_recalibration_take_every_layer_for_batchnorm(name):
+    new, x = layer(name), inputs(16).detach()
+    seen = x if name != "cn" else formulas.grouped(x, 4)
+    expected = formulas.bn(seen, *affine(new), None, True)[1]
+    with told(new, ROWS.get(name, Rows(task=1))):
+        (own,) = moments(new, x.split(8)).values()
+        recalibrate(new, x.split(8))
+    same(own.mean, expected[0])
+    same(own.var, expected[1])
+    for part, other in zip(phi(new), expected, strict=True):
+        same(part, other)
+
+
+@pytest.mark.parametrize("name", [n for n in FORMULAS if layers(bound(n)(CHANNELS))])
+def test_frozen_ema_leaves_the_statistics_of_every_layer_alone(name):
+    new = layer(name)
+    before = {key: value.clone() for key, value in new.named_buffers()}
+    with frozen_ema(new), told(new, ROWS.get(name, Rows(task=1))):
+        new(inputs(4))
+    for key, value in new.named_buffers():
+        assert torch.equal(value, before[key]), key
