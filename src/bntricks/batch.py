@@ -100,12 +100,17 @@ def balance(
     if not old:
         return current | memory
     fresh = int(np.isin(memory.y.numpy(force=True), list(new)).sum()) if rule == "count" else 0
-    known = len(memory) - fresh
-    # floor(known · |new| / |old| + 1/2), in whole numbers.
-    even = (2 * known * len(new) + len(old)) // (2 * len(old))
-    # At least two samples in all: a single one has no variance to track.
-    take = min(max(even - fresh, 2 - len(memory), 0), len(current))
+    take = taken(len(memory), fresh, len(current), new=len(new), old=len(old))
     return memory | current.head(take) if take else memory
+
+
+def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
+    """How many of the current samples join a memory batch in which so many are fresh, that is, of
+    new classes; `new` and `old` count classes."""
+    # floor(known · new / old + 1/2), in whole numbers.
+    even = (2 * (memory - fresh) * new + old) // (2 * old)
+    # At least two samples in all: a single one has no variance to track.
+    return min(max(even - fresh, 2 - memory, 0), current)
 
 
 def shuffled(count: int, size: int, order: Generator) -> Iterator[Tensor]:

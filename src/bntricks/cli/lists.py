@@ -41,12 +41,14 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
             columns["ema"],
             columns["parameters"],
             _forwards(columns),
+            _share(columns["new_share_of_phi"]),
             columns["memory"],
             " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
         ]
         for entry, columns in recipes
     ]
-    header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
+    share = "new share of φ"
+    header = ["name", "EMA", "model parameters", "forwards", share, "memory", "hyper-parameters"]
     if markdown:
         print(console.markdown(header, rows))
         return
@@ -54,6 +56,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     console.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
         "\nForwards are per step, once there is something in memory. --json shows more."
+        "\nNew share of φ: how much of the running statistics is the newest task's, as task 5 ends."
     )
 
 
@@ -84,7 +87,11 @@ def _shown(value: object) -> object:
     return "–" if value is None else value
 
 
-def _forwards(columns: dict[str, str | float]) -> str:
+def _share(share: str | float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
+
+
+def _forwards(columns: dict[str, str | float | None]) -> str:
     """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
     extra = {what: columns[f"{what}_forwards"] for what in ("tracking", "teacher", "projection")}
     parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]

@@ -242,6 +242,12 @@ class Method:
         return REPLAYED.intersection(s for source in self.sources for s in source.symbols())
 
     @property
+    def joins_replay(self) -> bool:
+        """Some forward has the current batch and a replayed one in it."""
+        unions = [set(s.symbols()) for s in self.sources if isinstance(s, Union)]
+        return any(Bt in symbols and symbols & REPLAYED for symbols in unions)
+
+    @property
     def mixes(self) -> bool:
         """The loader mixes the memory into the task's own samples."""
         return Bmix in self.sources
@@ -261,8 +267,11 @@ class Method:
         """The batch that φ stands for when a task is over, if a stage sets it: its `sets_ema`."""
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
 
-    def columns(self) -> dict[str, str | float]:
-        """Its row of the ablation table: "/" where φ has no update of its own."""
+    def columns(self) -> dict[str, str | float | None]:
+        """Its row of the ablation table: "/" where φ has no update of its own. The newest task's
+        share of φ is that at the end of task 5; None where the recipe does not tell."""
+        from bntricks.recipes.phi_share import new_share  # which is written in these words
+
         symbols = {symbol for source in self.sources for symbol in source.symbols()}
         return {
             "ema": "/" if self.ema is None else str(self.ema),
@@ -276,4 +285,5 @@ class Method:
             "projection": "none" if self.project is None else str(self.project),
             "projection_forwards": "0" if self.project is None else self.project.forwards,
             "decay": self.decay,
+            "new_share_of_phi": new_share(self, t=5),
         }

@@ -43,6 +43,12 @@ class Policy(Protocol):
     """It reads gradients inside the layers, which compiled passes do not show."""
     splits: ClassVar[bool] = False
     """It decides by samples and generators alone, so that all ranks of a run decide alike."""
+    moves_ema: ClassVar[bool] = False
+    """It passes samples through the network in training mode, which may move φ."""
+
+    def new_share(self, t: int) -> float | None:
+        """The newest task's share of the memory as task t ends, None if it is not known."""
+        return 0.0 if self.fills == "task end" else None
 
     def update(self, state: State, samples: Batch) -> None:
         """Keep what is to be kept of these samples."""
@@ -59,6 +65,9 @@ class Reservoir(Policy):
 
     splits = True
     keep: Literal["samples", "logits"] = "samples"
+
+    def new_share(self, t: int) -> float | None:
+        return 1 / t
 
     def adopt(self, state: State, samples: Batch) -> None:
         _keep_evenly(state, samples, logits=self.keep == "logits")
