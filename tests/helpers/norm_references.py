@@ -66,3 +66,44 @@ def cn(groups):
 def frozen(x, gamma, beta, phi, training):
     """In the second task or later."""
     return bn(x, gamma, beta, phi, training=False)[0], None
+
+
+def brn(images):
+    """After so many images have widened the limits."""
+    r_max, d_max = min(3, 1 + 1e-4 * images), min(5, 1e-4 * images)
+
+    def reference(x, gamma, beta, phi, training):
+        if not training:
+            return bn(x, gamma, beta, phi, training)
+        mean, var = per_channel(x)
+        y = []
+        for c in range(x.shape[1]):
+            sigma = (phi[1][c] + EPS).item() ** 0.5
+            r = (var[c] + EPS).item() ** 0.5 / sigma
+            d = (mean[c] - phi[0][c]).item() / sigma
+            r, d = min(max(r, 1 / r_max), r_max), min(max(d, -d_max), d_max)
+            y.append(standardised(x[:, c], mean[c], var[c]) * r + d)
+        return affine(torch.stack(y, 1), gamma, beta), (mean, bessel(x, var))
+
+    return reference
+
+
+def tbbn(current, replayed, groups):
+    """The published form, by reshaping: each group of stream rows has channels of its own, and the
+    replayed rows are repeated for each of them."""
+
+    def reference(x, gamma, beta, phi, training):
+        if not training:
+            return bn(x, gamma, beta, phi, training)
+        _, channels, *side = x.shape
+        new = x[:current].reshape(current // groups, groups * channels, *side)
+        old = x[current:].repeat(1, groups, 1, 1)
+        y, (mean, var) = bn(
+            torch.cat([new, old]), gamma.repeat(groups), beta.repeat(groups), None, training
+        )
+        rows = y[: current // groups].reshape(current, channels, *side)
+        means = y[current // groups :].reshape(replayed, groups, channels, *side).mean(1)
+        own = (m.reshape(groups, channels).mean(0) for m in (mean, var))
+        return torch.cat([rows, means]), tuple(own)
+
+    return reference

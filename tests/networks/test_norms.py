@@ -5,11 +5,12 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import NORMS, Rows, told
+from bntricks import NORMS, Rows, replace_norm, told
 from bntricks.errors import UserError
-from bntricks.networks.norms import ABOUT, bound, knobs
+from bntricks.networks.norms import SCHEMES, bound, knobs
 from bntricks.networks.norms.group_norm import group_count
-from bntricks.norm import frozen_ema, layers, moments, recalibrate
+from bntricks.networks.norms.task_balanced_norm import group_count as tbbn_groups
+from bntricks.norm import ema_reach, frozen_ema, layers, moments, recalibrate
 from helpers import norm_references as formulas
 
 pytestmark = pytest.mark.reference
@@ -22,6 +23,9 @@ FORMULAS = {
     "in": formulas.gn(CHANNELS),
     "cn": formulas.cn(4),
     "frozen": formulas.frozen,
+    "brn": formulas.brn(7000),
+    "gn+ws": formulas.gn(4),
+    "tbbn": formulas.bn,  # told nothing; see below
 }
 ROWS = {"frozen": Rows(task=2)}
 SIZES = (2, 5, 32)
@@ -39,8 +43,10 @@ def inputs(n, seed=0):
 
 def layer(name, **knobs):
     """In double precision, with an affine map and a φ that are not those of a fresh layer."""
-    new = bound(name, **knobs)(CHANNELS).double()
+    new = bound(name, **{"momentum": 0.1, **knobs})(CHANNELS).double()
     with torch.no_grad():
+        if name == "brn":
+            new.images_tracked += 7000  # r up to 1.7, d up to 0.7
         for parameter in new.parameters():
             parameter.uniform_(0.5, 1.5, generator=generator(1))
         for part in layers(new).values():
@@ -98,10 +104,10 @@ def test_evaluation_is_the_formula_with_phi(name, n):
 
 
 def test_every_scheme_has_its_formula_here_and_explains_itself():
-    ours = {name for name in NORMS.entries() if name in ABOUT}
+    ours = {name for name in NORMS.entries() if name in SCHEMES}
     assert ours == set(FORMULAS)
-    for about in ABOUT.values():
-        assert all((about.title, about.formula, about.shares, about.cost))
+    for scheme in SCHEMES.values():
+        assert all((scheme.title, scheme.formula, scheme.shares, scheme.cost))
 
 
 def test_one_group_is_layernorm_and_a_group_for_each_channel_is_instancenorm():
@@ -150,6 +156,119 @@ def test_a_scheme_is_given_the_knobs_it_has_and_no_others():
     assert bound("ln", groups=4, momentum=0.5)(CHANNELS).num_groups == 1
     assert layers(bound("cn", groups=2, momentum=0.5)(CHANNELS))["1"].momentum == 0.5
     assert bound("bn", momentum=None) is NORMS.find("bn")
+
+
+def test_renormalisation_begins_as_batchnorm_and_widens_with_the_images():
+    new, plain = bound("brn")(CHANNELS).double(), nn.BatchNorm2d(CHANNELS, momentum=0.01).double()
+    x = inputs(5)
+    same(new(x), plain(x))  # r = 1, d = 0
+    assert new.images_tracked == 5
+    for own, other in zip(phi(new), phi(plain), strict=True):
+        same(own, other)
+    assert not torch.allclose(new(x), plain(x), atol=1e-6)
+    with frozen_ema(new):
+        new(x)
+    assert new.images_tracked == 10
+
+
+def test_unlimited_renormalisation_is_evaluation():
+    new, x = layer("brn"), inputs(32)
+    new.images_tracked += 10**6
+    with frozen_ema(new):
+        assert torch.allclose(new(x), new.eval()(x))  # no value here is beyond 3 and 5
+
+
+def test_renormalisation_reads_phi_so_no_tracking_pass_is_left_out():
+    assert ema_reach(bound("brn")(CHANNELS)) is None
+    assert ema_reach(bound("bn", momentum=0.01)(CHANNELS)) == 4139
+    assert ema_reach(bound("gn")(CHANNELS)) == 0
+
+
+def test_standardised_convolutions_equal_the_formula():
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)).double()
+    weights = [net[0].weight, net[2].weight]
+    replace_norm(net, "gn+ws")
+    assert net[0].weight is weights[0]
+    x = inputs(5)[:, :3]
+    expected = x
+    for conv, weight in zip((net[0], net[2]), weights, strict=True):
+        kernels = []
+        for kernel in weight:
+            n = kernel.numel()
+            mean, var = formulas.moments(kernel)
+            kernels.append((kernel - mean) / ((var * n / (n - 1)) ** 0.5 + 1e-5))
+        expected = nn.functional.conv2d(expected, torch.stack(kernels), conv.bias)
+        output = nn.Sequential(conv)(x) if conv is net[0] else net[2](net[0](x))
+        same(output, expected)
+        same_gradients(output, expected, (weight, conv.bias))
+
+
+def test_a_kernel_of_a_single_number_is_left_alone():
+    net = replace_norm(nn.Sequential(nn.Conv2d(1, 3, 1)), "gn+ws")
+    assert type(net[0]) is nn.Conv2d
+
+
+def stored(current, replayed):
+    """Rows of the stream, then replayed ones of the first task."""
+    return torch.cat([torch.zeros(current), torch.ones(replayed)]).long()
+
+
+@pytest.mark.parametrize(
+    ("current", "replayed", "past", "groups"),
+    [
+        *(
+            (32, 32, past, r)
+            for past, r in [(0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (7, 4), (8, 8)]
+        ),
+        *((32, 32, past, 16) for past in (16, 20)),
+        *((48, 16, past, r) for past, r in [(1, 2), (2, 4), (3, 8), (5, 8), (6, 16), (9, 16)]),
+        (16, 32, 4, 2),
+        (8, 7, 5, 1),
+        (32, 0, 4, 1),
+    ],
+)
+def test_groups_of_task_balanced_normalisation_are_the_published_ones(
+    current, replayed, past, groups
+):
+    assert tbbn_groups(current, replayed, past) == groups
+
+
+@pytest.mark.parametrize(
+    ("current", "replayed", "task", "groups"), [(32, 32, 5, 4), (16, 32, 5, 2), (48, 16, 3, 4)]
+)
+def test_task_balanced_normalisation_equals_its_published_form(current, replayed, task, groups):
+    new, x = layer("tbbn"), inputs(current + replayed)
+    before, (gamma, beta) = phi(new), affine(new)
+    with told(new, Rows(task, stored(current, replayed))):
+        output = new(x)
+    reference = formulas.tbbn(current, replayed, groups)
+    expected, batch = reference(x, gamma, beta, before, training=True)
+    same(output, expected)
+    same_gradients(output, expected, (x, gamma, beta))
+    for own, old, seen in zip(phi(new), before, batch, strict=True):
+        same(own, 0.9 * old + 0.1 * seen)
+
+
+@pytest.mark.parametrize(
+    ("current", "replayed", "task"), [(8, 8, 2), (8, 7, 6), (8, 0, 6), (8, 8, 1)]
+)
+def test_one_group_is_batchnorm_to_the_bit(current, replayed, task):
+    new, plain, x = layer("tbbn"), layer("bn"), inputs(current + replayed)
+    with told(new, Rows(task, stored(current, replayed))):
+        assert torch.equal(new(x), plain(x))
+    assert all(map(torch.equal, phi(new), phi(plain)))
+
+
+def test_replayed_rows_may_come_first():
+    new, x = layer("tbbn"), inputs(24).detach()
+    where = stored(16, 8)
+    with told(new, Rows(5, where)):
+        usual = new(x)
+    with told(new, Rows(5, where.flip(0))):
+        swapped = new(torch.cat([x[16:], x[:16]]))
+    same(swapped[8:], usual[:16])
+    same(swapped[:8], usual[16:])
 
 
 def test_frozen_layers_follow_the_first_task_and_no_other():

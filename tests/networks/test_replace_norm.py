@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from bntricks import NORMS, ResNet, replace_norm
-from bntricks.networks.norms import ABOUT
+from bntricks.networks.norms import SCHEMES
 from bntricks.norm import layers
 
-OURS = [name for name in NORMS.entries() if name in ABOUT]
+OURS = [name for name in NORMS.entries() if name in SCHEMES]
 
 
 def trained():

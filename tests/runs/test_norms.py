@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from bntricks import NORMS, Batch, Config, Learner, ResNet, UserError, make, train
-from bntricks.networks.norms import ABOUT, bound
+from bntricks.networks.norms import SCHEMES, bound
 from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
 
 SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}
-OURS = [name for name in NORMS.entries() if name in ABOUT]
+OURS = [name for name in NORMS.entries() if name in SCHEMES]
 
 
 def resolved(**options):
@@ -37,6 +37,13 @@ def test_a_knob_that_the_norm_does_not_have_or_has_by_default_does_not_rename_th
         ({"norm": "in", "method": "er-recalibrate"}, "norm in: it has no running statistics for"),
         ({"norm": "gn", "method": "gss"}, "norm gn: gss takes the gradients of single images"),
         ({"norm": "frozen", "method": "er-bnt"}, "norm frozen: its running statistics stay"),
+        ({"norm": "tbbn", "method": "er-bnt"}, "norm tbbn: it weighs old rows .* such as er$"),
+        ({"norm": "tbbn", "method": "er-cur+buf"}, "norm tbbn: .* er-cur\\+buf does not make"),
+        ({"norm": "tbbn", "method": "icarl"}, "norm tbbn: .* which icarl does not make"),
+        (
+            {"norm": "tbbn", "method": "er-balance-joint-train"},
+            "norm tbbn: it balances .* er-balance-joint-train names a batch",
+        ),
         ({"norm": "frozen", "compile": True}, r"norm frozen: it cannot be compiled"),
         ({"norm": "gn", "groups": 3}, "groups 3: a layer of 4 channels"),
         ({"norm": "frosen"}, "unknown normalisation 'frosen': did you mean frozen"),
@@ -99,6 +106,20 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(name, tmp_path):
     again = train(config, stream, checkpoints=Checkpoints(tmp_path, made_with(config, stream)))
     assert again.accuracy == at_once.accuracy
     assert digest(again.learner.state_dict()) == digest(at_once.learner.state_dict())
+
+
+def test_in_the_second_task_task_balanced_normalisation_is_batchnorm():
+    """With as many old samples as new ones, one group is what is published."""
+
+    def learned(norm):
+        options = {"norm": norm, "method": "er-prev-joint", "memory": 64, "memory_batch": 16}
+        stream, config = resolve(Config(**{**SMALL, "batch": 16, **options}), None)
+        tasks = [train(config, stream[:count]).learner.state_dict() for count in (2, 3)]
+        return [digest(state["net"]) for state in tasks]
+
+    (second, third), (plain_second, plain_third) = learned("tbbn"), learned("bn")
+    assert second == plain_second
+    assert third != plain_third
 
 
 def test_under_groupnorm_separate_forwards_are_a_joint_one_at_twice_the_rate():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, nn
 
-from bntricks.networks.norms import bound
+from bntricks.networks.norms import bound, describe
 from bntricks.registry import Registry
 from bntricks.seeds import construction
 
@@ -37,6 +37,7 @@ def build_network(
     build, layer = NETWORKS.find(name), bound(norm, **knobs)
     with construction(init):
         net = build(shape, outputs, width=width, blocks=blocks, stages=stages, norm=layer)
+    net = describe(norm).network(net)
     return channels_last(net) if len(shape) == 3 else net
 
 

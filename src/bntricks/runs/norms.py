@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from bntricks.errors import UserError
-from bntricks.methods import names_of
+from bntricks.methods import entries, names_of
 from bntricks.networks.norms import bound, knobs
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.norm import layers
@@ -60,6 +60,14 @@ def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> N
         raise _refusal(config, "it cannot be split over processes: run it without torchrun")
     if config.compile:
         raise _refusal(config, "it cannot be compiled: run it as it is", remedy="compile")
+    if layer.needs_joint and not method.joins_replay:
+        joint = f"{config.method}-joint"
+        instead = joint if joint in entries() else "er"
+        raise _refusal(
+            config,
+            f"it weighs old rows against new ones in one forward, which {config.method} does not "
+            f"make: choose a method that does, such as {instead}",
+        )
     if layer.keeps_phi and method.ema is not None:
         raise _refusal(
             config,

@@ -26,30 +26,36 @@ NORMS: Registry[Norm] = Registry("normalisation", home=__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What a reader should know about a scheme."""
+class Scheme:
+    """What there is to know about a scheme besides its layers."""
 
     title: str
     formula: str = ""
     shares: str = ""
     """The values that are normalised together."""
     cost: str = ""
+    network: Callable[[nn.Module], nn.Module] = lambda net: net
+    """What it does to the rest of a network."""
 
 
-ABOUT: dict[str, About] = {}
-"""By the scheme's name. A scheme may do without."""
+SCHEMES: dict[str, Scheme] = {}
+"""By name. A function in `NORMS` need not be one of them."""
 
 
-def scheme(
-    name: str, *, title: str, formula: str, shares: str, cost: str
-) -> Callable[[Norm], Norm]:
-    """`NORMS.named` for schemes that explain themselves."""
+def scheme(name: str, **about: Any) -> Callable[[Norm], Norm]:
+    """`NORMS.named` for a scheme that explains itself by the fields of `Scheme`."""
 
     def register(norm: Norm) -> Norm:
-        ABOUT[name] = About(title, formula, shares, cost)
+        SCHEMES[name] = Scheme(**about)
         return NORMS.add(name, norm)
 
     return register
+
+
+def describe(name: str) -> Scheme:
+    """What is known about the scheme of this name."""
+    NORMS.find(name)
+    return SCHEMES.get(name, Scheme(title=name))
 
 
 def knobs(name: str) -> dict[str, Any]:

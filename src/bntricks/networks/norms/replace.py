@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from bntricks.networks.norms import NORMS, Norm
+from bntricks.networks.norms import NORMS, Norm, describe
 from bntricks.norm import layers
 
 
@@ -14,20 +14,22 @@ def replace_norm(net: nn.Module, norm: str | Norm) -> nn.Module:
 
     `norm` is a name, or a function from channels to a layer. The new layers have the very
     parameters γ and β of the old ones, so an optimiser stays valid, and their φ if they keep one.
+    `gn+ws` standardises every convolution, too.
     Returns the network, or the new layer where the network was a single BatchNorm.
 
     >>> replace_norm(net, "cn")
     >>> replace_norm(net, lambda channels: nn.GroupNorm(4, channels))
     """
-    make = NORMS.find(norm) if isinstance(norm, str) else norm
+    if isinstance(norm, str):
+        net, norm = describe(norm).network(net), NORMS.find(norm)
     if isinstance(net, nn.BatchNorm2d):
-        return _replaced(net, make)
+        return _replaced(net, norm)
     new: dict[nn.Module, nn.Module] = {}  # a layer that is used twice stays one layer
     for module in list(net.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.BatchNorm2d):
                 if child not in new:
-                    new[child] = _replaced(child, make)
+                    new[child] = _replaced(child, norm)
                 setattr(module, name, new[child])
     return net
 
