@@ -107,3 +107,26 @@ def tbbn(current, replayed, groups):
         return torch.cat([rows, means]), tuple(own)
 
     return reference
+
+
+def adab2n(tasks, w, as_published=False):
+    """Rows of these tasks, numbered from 0, with learned weights w of all tasks so far."""
+
+    def reference(x, gamma, beta, phi, training):
+        if not training:
+            return bn(x, gamma, beta, phi, training)
+        count = [tasks.count(k) for k in range(len(w))]
+        c = [w[k].exp() + count[k] for k in range(len(w))]
+        total = sum(c[k] for k in range(len(w)) if count[k] or as_published)
+        a = [c[k] / total / count[k] for k in tasks]
+        y, means, variances = [], [], []
+        for channel in x.unbind(1):
+            mean = sum(a[i] * row.mean() for i, row in enumerate(channel))
+            var = sum(a[i] * ((row - mean) ** 2).mean() for i, row in enumerate(channel))
+            y.append(standardised(channel, mean, var))
+            means.append(mean)
+            variances.append(var)
+        moments = torch.stack(means), torch.stack(variances)
+        return affine(torch.stack(y, 1), gamma, beta), moments
+
+    return reference

@@ -10,6 +10,7 @@ from bntricks.errors import UserError
 from bntricks.networks.norms import SCHEMES, bound, knobs
 from bntricks.networks.norms.group_norm import group_count
 from bntricks.networks.norms.task_balanced_norm import group_count as tbbn_groups
+from bntricks.networks.norms.variant import penalty
 from bntricks.norm import ema_reach, frozen_ema, layers, moments, recalibrate
 from helpers import norm_references as formulas
 
@@ -27,6 +28,7 @@ FORMULAS = {
     "gn+ws": formulas.gn(4),
     "tbbn": formulas.bn,  # told nothing; see below
 }
+TOLD = {"tbbn", "adab2n"}
 ROWS = {"frozen": Rows(task=2)}
 SIZES = (2, 5, 32)
 
@@ -105,7 +107,7 @@ def test_evaluation_is_the_formula_with_phi(name, n):
 
 def test_every_scheme_has_its_formula_here_and_explains_itself():
     ours = {name for name in NORMS.entries() if name in SCHEMES}
-    assert ours == set(FORMULAS)
+    assert ours == FORMULAS.keys() | TOLD
     for scheme in SCHEMES.values():
         assert all((scheme.title, scheme.formula, scheme.shares, scheme.cost))
 
@@ -271,6 +273,69 @@ def test_replayed_rows_may_come_first():
     same(swapped[:8], usual[16:])
 
 
+STORED = torch.tensor([0, 0, 0, 0, 0, 1, 1, 4, 3])
+"""The task being learned is the fourth; of the second there is no row."""
+
+
+@pytest.mark.parametrize("as_published", [False, True])
+def test_adaptive_balance_equals_its_formula(as_published):
+    new, x = layer("adab2n", tasks=6, lambda_norm=0.7, as_published=as_published), inputs(9)
+    before, (gamma, beta) = phi(new), affine(new)
+    w, rate = new.task_weights, new.next_rate.item()
+    assert rate == pytest.approx(0.1**0.4)
+    with told(new, Rows(4, STORED)):
+        output = new(x)
+    tasks = [3, 3, 3, 3, 3, 0, 0, 3, 2]
+    reference = formulas.adab2n(tasks, w[:4], as_published)
+    expected, batch = reference(x, gamma, beta, before, training=True)
+    same(output, expected)
+    same_gradients(output, expected, (x, gamma, beta, w))
+    for own, old, seen in zip(phi(new), before, batch, strict=True):
+        same(own, old + rate * (seen - old))
+    extra = penalty(new)
+    distance = sum(((b - p) ** 2).mean() for b, p in zip(batch, phi(new), strict=True))
+    same(extra, 0.7 * distance)
+    same_gradients(extra, 0.7 * distance, (x, w))
+    assert penalty(new) is None
+
+
+def test_adaptive_balance_of_equal_tasks_has_the_moments_of_batchnorm():
+    new, plain, x = layer("adab2n", tasks=4), layer("bn"), inputs(8)
+    torch.nn.init.zeros_(new.task_weights)
+    with told(new, Rows(4, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))):
+        same(new(x), plain(x))
+    for rows in (Rows(1, torch.ones(8).long()), Rows(3, torch.zeros(8).long()), Rows(3)):
+        with told(new, rows):  # the first task, or nothing replayed
+            same(new(x), plain(x))
+    same(new(x), plain(x))
+
+
+@pytest.mark.parametrize(("kappa", "rates"), [(1.0, [0.1] * 4), (0.0, [1, 1 / 2, 1 / 3, 1 / 4])])
+def test_kappa_goes_from_an_average_of_all_batches_to_a_moving_one(kappa, rates):
+    new = bound("adab2n", tasks=2, kappa=kappa)(CHANNELS).double()
+    expected = new.running_mean.clone()
+    for seed, rate in enumerate(rates):
+        x = inputs(4, seed)
+        new(x)
+        expected = expected + rate * (formulas.per_channel(x)[0].detach() - expected)
+        assert torch.allclose(new.running_mean, expected, rtol=1e-6)
+
+
+def test_the_rate_of_adaptive_balance_ends_where_a_slow_momentum_is():
+    new = bound("adab2n", tasks=2)(CHANNELS)
+    for _ in range(400):
+        new._move_phi(torch.zeros(CHANNELS), torch.ones(CHANNELS))
+    assert new.next_rate.item() == pytest.approx(1 - 0.9**0.4, rel=1e-4)
+
+
+def test_a_task_too_many_is_refused():
+    new = layer("adab2n", tasks=2)
+    with told(new, Rows(3, torch.tensor([0, 0, 1]))), pytest.raises(UserError, match="for 2 tasks"):
+        new(inputs(3))
+    with pytest.raises(UserError, match="tasks: adab2n has a weight for each task"):
+        bound("adab2n")(CHANNELS)
+
+
 def test_frozen_layers_follow_the_first_task_and_no_other():
     new, x = layer("frozen"), inputs(4)
     plain = layer("bn")
@@ -286,9 +351,12 @@ def test_frozen_layers_follow_the_first_task_and_no_other():
     assert new.num_batches_tracked == 2
 
 
-@pytest.mark.parametrize("name", [n for n in FORMULAS if layers(bound(n)(CHANNELS))])
+WITH_PHI = [n for n in (*FORMULAS, "adab2n") if layers(bound(n, tasks=2)(CHANNELS))]
+
+
+@pytest.mark.parametrize("name", WITH_PHI)
 def test_moments_and_recalibration_take_every_layer_for_batchnorm(name):
-    new, x = layer(name), inputs(16).detach()
+    new, x = layer(name, tasks=2), inputs(16).detach()
     seen = x if name != "cn" else formulas.grouped(x, 4)
     expected = formulas.bn(seen, *affine(new), None, True)[1]
     with told(new, ROWS.get(name, Rows(task=1))):
@@ -300,9 +368,9 @@ def test_moments_and_recalibration_take_every_layer_for_batchnorm(name):
         same(part, other)
 
 
-@pytest.mark.parametrize("name", [n for n in FORMULAS if layers(bound(n)(CHANNELS))])
+@pytest.mark.parametrize("name", WITH_PHI)
 def test_frozen_ema_leaves_the_statistics_of_every_layer_alone(name):
-    new = layer(name)
+    new = layer(name, tasks=2)
     before = {key: value.clone() for key, value in new.named_buffers()}
     with frozen_ema(new), told(new, ROWS.get(name, Rows(task=1))):
         new(inputs(4))

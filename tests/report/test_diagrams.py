@@ -9,12 +9,22 @@ import pytest
 import torch
 
 from bntricks.methods import entries, make
+from bntricks.networks.norms import SCHEMES
 from bntricks.paper import load_study
 from bntricks.recipes.language import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
 from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Reservoir
-from bntricks.report.diagrams import dilemma, dilemma_panels, legend, panels, sheet, svg
+from bntricks.report.diagrams import (
+    dilemma,
+    dilemma_panels,
+    legend,
+    norms_picture,
+    panels,
+    sheet,
+    svg,
+)
 from bntricks.report.diagrams.drawing import Box, Line, Words, text_width, wrapped
+from bntricks.report.diagrams.norms import SHARINGS
 from bntricks.report.diagrams.panels import PHI, THETA
 from bntricks.report.diagrams.passes import passes
 from bntricks.training.learner import Learner
@@ -249,6 +259,14 @@ def test_the_sketch_of_the_dilemma_is_legible():
     check_legible(dilemma())
     for one in dilemma_panels():
         check_legible(one)
+
+
+def test_the_picture_of_the_norms_is_legible_and_shows_each_of_them():
+    check_legible(norms_picture())
+    shown = [name for sharing in SHARINGS for name in sharing.names.split(", ")]
+    assert sorted(shown) == sorted(SCHEMES)
+    kept = (DOCS / "figures" / "norms.svg").read_text(encoding="utf-8")
+    assert kept == svg(norms_picture(), card=True), "run `bnt norms --picture`"
 
 
 @pytest.mark.parametrize("name", ["frameworks", "dilemma"])

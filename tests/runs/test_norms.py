@@ -44,6 +44,8 @@ def test_a_knob_that_the_norm_does_not_have_or_has_by_default_does_not_rename_th
             {"norm": "tbbn", "method": "er-balance-joint-train"},
             "norm tbbn: it balances .* er-balance-joint-train names a batch",
         ),
+        ({"norm": "adab2n", "method": "der++"}, "norm adab2n: .* such as der\\+\\+-joint$"),
+        ({"norm": "adab2n", "method": "der++-bnt"}, "norm adab2n: .* which der\\+\\+-bnt does not"),
         ({"norm": "frozen", "compile": True}, r"norm frozen: it cannot be compiled"),
         ({"norm": "gn", "groups": 3}, "groups 3: a layer of 4 channels"),
         ({"norm": "frosen"}, "unknown normalisation 'frosen': did you mean frozen"),
@@ -106,6 +108,24 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(name, tmp_path):
     again = train(config, stream, checkpoints=Checkpoints(tmp_path, made_with(config, stream)))
     assert again.accuracy == at_once.accuracy
     assert digest(again.learner.state_dict()) == digest(at_once.learner.state_dict())
+
+
+def test_the_knobs_of_adaptive_balance_reach_its_layers():
+    def learned(**knobs):
+        options = {**SMALL, "method": "er", "norm": "adab2n", **knobs}
+        stream, config = resolve(Config(**options), None)
+        return digest(train(config, stream[:2]).learner.net.state_dict())
+
+    plain = learned()
+    assert plain != learned(lambda_norm=2.0)
+    assert plain != learned(kappa=0.7)
+    assert plain != learned(as_published=True)
+
+
+def test_what_was_published_is_another_run_of_adaptive_balance():
+    assert resolved(norm="adab2n", as_published=True).as_published
+    assert not resolved(norm="cn", as_published=True).as_published
+    assert resolved(norm="adab2n", kappa=0.4, lambda_norm=0.1) == resolved(norm="adab2n")
 
 
 def test_in_the_second_task_task_balanced_normalisation_is_batchnorm():

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
@@ -224,17 +225,24 @@ class Method:
     """φ is read inside a task, so no tracking pass may be left out."""
     joint: bool = False
     """All tasks are learned at once, after the last has come."""
+    together: bool = False
+    """All batches of an update go through one forward, and each term sees its own rows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "updates", tuple(self.updates))
         object.__setattr__(self, "stages", tuple(self.stages))
+        if self.together and self.ema is not None:
+            raise ValueError("if all batches go together, no batch can move φ by itself")
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The batches of the parameter passes, in order, each once an update."""
-        return tuple(
-            s for update in self.updates for s in dict.fromkeys(t.source for t in update.terms)
-        )
+        return tuple(source for update in self.updates for source in self.passes(update))
+
+    def passes(self, update: Update) -> tuple[Source, ...]:
+        """The batches that an update passes through the network."""
+        sources = tuple(dict.fromkeys(term.source for term in update.terms))
+        return (reduce(Union, sources),) if self.together else sources
 
     @property
     def replayed(self) -> frozenset[Symbol]:

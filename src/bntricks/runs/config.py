@@ -19,7 +19,7 @@ from bntricks.errors import InvalidOptions, UserError
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
-NORM_KNOBS = ("groups", "momentum")
+NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
 """Options of the norm. None, their default, leaves each norm its own."""
 
 Count = Annotated[int, Field(ge=1)]
@@ -76,6 +76,12 @@ class Config(BaseModel):
     momentum: Annotated[float, Field(ge=0, le=1)] | None = None
     """Weight of a new batch in the running statistics; 0 gives all batches the same weight
     [default: the norm's own, 0.1 for BatchNorm]."""
+    kappa: Annotated[float, Field(ge=0, le=1)] | None = None
+    """AdaB²N: how soon running statistics forget, from 0, an average over all batches, to 1, a
+    momentum of 0.1 [default: 0.4]."""
+    lambda_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
+    0.1]."""
     width: Count = 64
     """Channels of the network's first stage."""
     blocks: Count = 2

@@ -31,6 +31,11 @@ def unused_knobs(config: Config) -> dict[str, None]:
     return {key: None for key in NORM_KNOBS if key not in own or getattr(config, key) == own[key]}
 
 
+def published_otherwise(config: Config) -> bool:
+    """Whether the norm was published with a mistake."""
+    return "as_published" in knobs(config.norm)
+
+
 def check_norm(config: Config, method: Method) -> None:
     """Refuse what would train, and mean nothing."""
     layer = _layer(config)

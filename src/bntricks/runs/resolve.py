@@ -16,7 +16,7 @@ from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
-from bntricks.runs.norms import check_norm, unused_knobs
+from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
@@ -66,7 +66,7 @@ def resolve(
             )
     if method.memory is None:
         change = {"memory": None, "memory_batch": default.memory_batch}
-    if not concerns(method):
+    if not concerns(method) and not published_otherwise(config):
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
@@ -108,7 +108,7 @@ def check_ranks(config: Config, method: Method) -> None:
                 "this is for several processes: start the run with torchrun", option="synchronised"
             )
         return
-    whole = (method.project, method.teacher, method.prepare)
+    whole = (method.project, method.teacher, method.prepare, method.together)
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
             "this method cannot be split over processes: sgd, er and der and their variants can; "

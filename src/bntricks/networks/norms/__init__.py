@@ -18,6 +18,7 @@ from typing import Any
 
 from torch import nn
 
+from bntricks.norm import layers
 from bntricks.registry import Registry
 
 Norm = Callable[..., nn.Module]
@@ -70,3 +71,16 @@ def bound(name: str, **values: Any) -> Norm:
     norm = NORMS.find(name)
     own = {key: values[key] for key in knobs(name) if values.get(key) is not None}
     return partial(norm, **own) if own else norm
+
+
+def use_of_phi(name: str) -> str:
+    """What training does with φ: a scheme has none, moves it, or moves and reads it."""
+    layer = bound(name, tasks=1)(64)
+    if not layers(layer):
+        return "none"
+    return "moved and read" if getattr(layer, "reads_phi", False) else "moved"
+
+
+def summary(name: str) -> str:
+    """The first line of what a scheme's function says about itself."""
+    return (inspect.getdoc(NORMS.find(name)) or "").split("\n")[0]

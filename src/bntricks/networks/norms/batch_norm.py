@@ -10,7 +10,7 @@ from bntricks.networks.norms import scheme
     title="BatchNorm",
     formula="γ·(x − μ_B)/√(σ²_B + ε) + β",
     shares="a channel of the whole batch",
-    cost="the reference",
+    cost="one normalisation",
 )
 def batch_norm(channels: int, *, momentum: float = 0.1) -> nn.Module:
     """The batch's own moments in training, their running average φ in evaluation."""

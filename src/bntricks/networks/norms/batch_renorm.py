@@ -55,7 +55,7 @@ class BatchRenorm(BatchNormVariant):
     title="Batch Renormalization",
     formula="γ·((x − μ_B)/σ_B·r + d) + β, r = [σ_B/σ_φ], d = [(μ_B − μ_φ)/σ_φ]",
     shares="a channel of the whole batch, and φ",
-    cost="as bn, and the batch's moments once more",
+    cost="one normalisation, and the batch's moments once more",
 )
 def batch_renorm(channels: int, *, momentum: float = 0.01) -> nn.Module:
     """The batch's own moments, corrected towards φ by clipped constants r and d."""

@@ -29,7 +29,7 @@ class FrozenNorm(BatchNormVariant):
     title="BatchNorm, frozen after the first task",
     formula="task 1: bn; then γ·(x − μ_φ)/√(σ²_φ + ε) + β",
     shares="a channel of the first task's batches",
-    cost="as bn",
+    cost="one normalisation",
 )
 def frozen(channels: int, *, momentum: float = 0.1) -> nn.Module:
     """BatchNorm in the first task, whose φ then normalises training and evaluation."""

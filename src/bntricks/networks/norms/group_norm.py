@@ -15,7 +15,7 @@ MOST_GROUPS = 32
     title="GroupNorm",
     formula="γ·(x − μ_g)/√(σ²_g + ε) + β",
     shares="a group of channels of one image",
-    cost="as bn",
+    cost="one normalisation",
 )
 def group_norm(channels: int, *, groups: int | None = None) -> nn.Module:
     """Each image by itself, its channels in groups; no φ."""
@@ -27,7 +27,7 @@ def group_norm(channels: int, *, groups: int | None = None) -> nn.Module:
     title="LayerNorm",
     formula="γ·(x − μ_i)/√(σ²_i + ε) + β",
     shares="all channels of one image",
-    cost="as bn",
+    cost="one normalisation",
 )
 def layer_norm(channels: int) -> nn.Module:
     """GroupNorm with one group: all of an image's channels and pixels; no φ."""
@@ -39,7 +39,7 @@ def layer_norm(channels: int) -> nn.Module:
     title="InstanceNorm",
     formula="γ·(x − μ_ic)/√(σ²_ic + ε) + β",
     shares="a channel of one image",
-    cost="as bn",
+    cost="one normalisation",
 )
 def instance_norm(channels: int) -> nn.Module:
     """GroupNorm with a group for each channel; no φ."""

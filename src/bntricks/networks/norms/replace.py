@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
-from bntricks.networks.norms import NORMS, Norm, describe
+from bntricks.networks.norms import Norm, bound, describe
 from bntricks.norm import layers
 
 
-def replace_norm(net: nn.Module, norm: str | Norm) -> nn.Module:
+def replace_norm(net: nn.Module, norm: str | Norm, **knobs: Any) -> nn.Module:
     """Swap every `BatchNorm2d` of a network for a layer of this scheme, in place.
 
-    `norm` is a name, or a function from channels to a layer. The new layers have the very
-    parameters γ and β of the old ones, so an optimiser stays valid, and their φ if they keep one.
-    `gn+ws` standardises every convolution, too.
+    `norm` is a name, whose `knobs` may be given, or a function from channels to a layer. The new
+    layers have the very parameters γ and β of the old ones, so an optimiser stays valid, and their
+    φ if they keep one. `adab2n` adds parameters of its own, and `gn+ws` standardises convolutions.
     Returns the network, or the new layer where the network was a single BatchNorm.
 
-    >>> replace_norm(net, "cn")
+    >>> replace_norm(net, "cn", groups=8)
     >>> replace_norm(net, lambda channels: nn.GroupNorm(4, channels))
     """
     if isinstance(norm, str):
-        net, norm = describe(norm).network(net), NORMS.find(norm)
+        net, norm = describe(norm).network(net), bound(norm, **knobs)
     if isinstance(net, nn.BatchNorm2d):
         return _replaced(net, norm)
     new: dict[nn.Module, nn.Module] = {}  # a layer that is used twice stays one layer

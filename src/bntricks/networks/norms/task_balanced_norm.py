@@ -74,7 +74,7 @@ def group_count(current: int, replayed: int, past_tasks: int) -> int:
     title="Task-Balanced BN",
     formula="γ·(x − μ_j)/√(σ²_j + ε) + β in each of r* groups j; replayed rows: the mean over j",
     shares="a channel of every r*-th row of the stream and of all replayed rows",
-    cost="as bn, in several operations of PyTorch",
+    cost="one normalisation, in several operations of PyTorch",
 )
 def task_balanced_norm(channels: int, *, momentum: float = 0.1) -> nn.Module:
     """BatchNorm of groups in which past tasks weigh as much as the present one."""

@@ -36,6 +36,8 @@ class BatchNormVariant(nn.BatchNorm2d):
     rows: Rows | None = None
     plain: bool = False
     """It is BatchNorm in every respect, as long as somebody measures moments."""
+    penalty: Tensor | None = None
+    """What its last training pass adds to the loss."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.plain or not self.training:
@@ -57,3 +59,13 @@ def told(net: nn.Module, rows: Rows) -> Iterator[None]:
     finally:
         for layer in variants:
             layer.rows = None
+
+
+def penalty(net: nn.Module) -> Tensor | None:
+    """What the layers add to the loss of the last training pass, asked for once."""
+    total: Tensor | None = None
+    for layer in net.modules():
+        if isinstance(layer, BatchNormVariant) and layer.penalty is not None:
+            total = layer.penalty if total is None else total + layer.penalty
+            layer.penalty = None
+    return total

@@ -39,7 +39,7 @@ def standardise_convolutions(net: nn.Module) -> nn.Module:
     title="GroupNorm, Weight Standardization",
     formula="gn, after convolutions by (W − μ_W)/(σ_W + ε)",
     shares="a group of channels of one image; weights: an output channel's kernel",
-    cost="as bn, and every kernel's moments",
+    cost="one normalisation, and every kernel's moments",
     network=standardise_convolutions,
 )
 def group_norm_with_weight_standardisation(
