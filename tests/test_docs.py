@@ -58,7 +58,7 @@ def test_the_table_of_norms_is_the_codes():
 
 def test_the_table_of_studies_is_the_codes():
     text = (DOCS / "studies.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+|any) \|.*\| (\d+|–) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| (\d+|any) \|.*\| (\d+|–) \|$", text, re.MULTILINE)
     assert sorted(row[0] for row in rows) == sorted(study_names())
     for study in (load_study(row[0]) for row in rows):
         counts = (

@@ -73,8 +73,8 @@ def same(first, second):
 
 def same_gradients(output, expected, leaves):
     probe = torch.randn(output.shape, generator=generator(4), dtype=torch.float64)
-    ours = torch.autograd.grad((output * probe).sum(), leaves)
-    theirs = torch.autograd.grad((expected * probe).sum(), leaves)
+    ours = torch.autograd.grad((output * probe).sum(), leaves, retain_graph=True)
+    theirs = torch.autograd.grad((expected * probe).sum(), leaves, retain_graph=True)
     for own, other in zip(ours, theirs, strict=True):
         same(own, other)
 
