@@ -82,7 +82,7 @@ def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None 
     if picture is not None:
         _draw(picture)
         return
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in sorted(NORMS.entries(), key=lambda name: (name != "bn", name)):
         scheme = describe(name)
         rows.append(

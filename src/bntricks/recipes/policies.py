@@ -43,8 +43,6 @@ class Policy(Protocol):
     """It reads gradients inside the layers, which compiled passes do not show."""
     splits: ClassVar[bool] = False
     """It decides by samples and generators alone, so that all ranks of a run decide alike."""
-    moves_ema: ClassVar[bool] = False
-    """It passes samples through the network in training mode, which may move φ."""
 
     def new_share(self, t: int) -> float | None:
         """The newest task's share of the memory as task t ends, None if it is not known."""

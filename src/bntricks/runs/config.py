@@ -62,7 +62,8 @@ class Config(BaseModel):
     batch, `ratio` does not."""
     as_published: Annotated[bool, Parameter(negative=())] = False
     """Bring back mistakes of the code the paper built on that move numbers: iCaRL's corrupted
-    exemplars, and inputs of GSS's scores and LwF's targets that were not normalised."""
+    exemplars, and inputs of GSS's scores and LwF's targets that were not normalised. With the norm
+    `adab2n`, weights that do not sum to 1."""
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
