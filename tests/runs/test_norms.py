@@ -113,7 +113,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(name, tmp_path):
 def test_the_knobs_of_adaptive_balance_reach_its_layers():
     def learned(**knobs):
         # So few are replayed that some batches lack a task.
-        options = {**SMALL, "method": "er", "norm": "adab2n", "memory_batch": 2, **knobs}
+        small = {"batch": 8, "memory_batch": 2}
+        options = {**SMALL, **small, "method": "er", "norm": "adab2n", **knobs}
         stream, config = resolve(Config(**options), None)
         return digest(train(config, stream[:3]).learner.net.state_dict())
 
