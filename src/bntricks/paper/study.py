@@ -27,7 +27,7 @@ from bntricks.runs.config import NORM_KNOBS, Config, parse
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 """From the largest to the smallest."""
-ProbeName = Literal["statistics", "overlap"]
+ProbeName = Literal["statistics", "overlap", "phi"]
 
 
 def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
