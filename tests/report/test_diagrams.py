@@ -13,7 +13,7 @@ from bntricks.networks.norms import NORMS, SCHEMES
 from bntricks.paper import load_study
 from bntricks.recipes.language import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
 from bntricks.recipes.losses import ce
-from bntricks.recipes.policies import Reservoir
+from bntricks.recipes.policies import Policy, Reservoir
 from bntricks.report.diagrams import (
     dilemma,
     dilemma_panels,
@@ -38,7 +38,7 @@ LONG = "W" * 300
 
 
 @dataclass
-class Odd:
+class Odd(Policy):
     """A memory and a projection with a name of its user's choice."""
 
     name: str
@@ -208,7 +208,7 @@ def test_a_sheet_of_every_method_is_legible_and_well_formed():
     check_legible(everything)
     assert ElementTree.fromstring(svg(everything, card=True)).tag.endswith("svg")
     assert "(a) Joint Training" in texts(everything)
-    assert "(aa) ER + recalibration" in texts(everything)
+    assert "(ae) ER + recalibration" in texts(everything)
 
 
 def test_a_legend_is_no_wider_than_asked_and_explains_what_is_used():

@@ -25,22 +25,26 @@ from bntricks.recipes.language import (
 )
 
 BATCH, MOMENTUM = 32, 0.1
+KNOWN = {Bt, BM, BM2, Bp, Bmix}
 MIXED = 10_000 / 10_500
 """A task of Seq-CIFAR-10, beside a memory of 500 images."""
 
 
 def new_share(method: Method, t: int) -> float | None:
     """The newest task's share of φ as task t ends; None if it depends on more than the recipe."""
-    stored = 0.0 if method.memory is None else method.memory.new_share(t)
     if method.joint:
         return 1 / t
-    if stored is None or method.project is not None:
-        return None
-    if method.ema is None and method.memory is not None and method.memory.moves_ema:
-        return None
+    memory, tracked = method.memory, method.sources
+    stored = 0.0 if memory is None else memory.new_share(t)
     if method.sets_ema is not None:
-        return _batch(method.sets_ema, t, stored)[1]
-    tracked = method.sources if method.ema is None else (method.ema,)
+        tracked = (method.sets_ema,)
+    elif method.ema is not None:
+        tracked = (method.ema,)
+    elif memory is not None and memory.moves_ema:
+        return None
+    known = {symbol for source in tracked for symbol in source.symbols()} <= KNOWN
+    if stored is None or method.project is not None or not tracked or not known:
+        return None
     shares = [_batch(source, t, stored)[1] for source in tracked]
     # Of n passes in a step, the i-th has decayed n - i times when the step is over.
     weights = [(1 - MOMENTUM) ** (len(shares) - i) for i in range(1, len(shares) + 1)]
