@@ -44,9 +44,21 @@ def test_the_table_of_methods_is_the_codes():
     assert written.strip() == printed.strip(), "run `bnt methods --markdown` and paste it in"
 
 
+def test_the_table_of_norms_is_the_codes():
+    text = (DOCS / "norms.md").read_text(encoding="utf-8")
+    written = text.split("<!-- norms -->\n")[1].split("<!-- /norms -->")[0]
+    printed = subprocess.run(
+        [sys.executable, "-m", "bntricks", "norms", "--markdown"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert written.strip() == printed.strip(), "run `bnt norms --markdown` and paste it in"
+
+
 def test_the_table_of_studies_is_the_codes():
     text = (DOCS / "studies.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (\d+|any) \|.*\| (\d+|–) \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| `([\w-]+)` \|.*\| (\d+|any) \|.*\| (\d+|–) \|$", text, re.MULTILINE)
     assert sorted(row[0] for row in rows) == sorted(study_names())
     for study in (load_study(row[0]) for row in rows):
         counts = (

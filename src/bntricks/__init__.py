@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.model import Model as Model
     from bntricks.networks.head import last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
+    from bntricks.networks.norms.replace import replace_norm as replace_norm
+    from bntricks.networks.norms.variant import Rows as Rows, told as told
     from bntricks.networks.registry import NETWORKS as NETWORKS
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
@@ -77,6 +79,8 @@ _NAMES = {
     "model": "Model",
     "networks.head": "last_linear",
     "networks.norms": "NORMS",
+    "networks.norms.replace": "replace_norm",
+    "networks.norms.variant": "Rows told",
     "networks.registry": "NETWORKS",
     "networks.resnet": "ResNet",
     "norm": "frozen_ema moments recalibrate swapped update_ema",

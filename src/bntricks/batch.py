@@ -28,6 +28,7 @@ class Batch:
     logits: Tensor | None = None  # [B, C]: stored with the sample, or a teacher's
     weight: Tensor | None = None  # [B], on the host: the sample's share of a mean
     ids: Tensor | None = None  # [B], on the host: which sample of the task this is
+    stored: Tensor | None = None  # [B], on the host: the task it was stored in; 0: of the stream
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,6 +41,7 @@ class Batch:
             None if self.logits is None else self.logits[:count],
             None if self.weight is None else self.weight[:count],
             None if self.ids is None else self.ids[:count],
+            None if self.stored is None else self.stored[:count],
         )
 
     def __or__(self, other: Batch) -> Batch:
@@ -47,12 +49,16 @@ class Batch:
         weight = None
         if self.weight is not None or other.weight is not None:
             weight = torch.cat([_weights(self), _weights(other)])
+        stored = None
+        if self.stored is not None or other.stored is not None:
+            stored = torch.cat([_stored(self), _stored(other)])
         return Batch(
             torch.cat([self.x, other.x]),
             torch.cat([self.y, other.y]),
             _join(self.logits, other.logits),
             weight,
             _join(self.ids, other.ids),
+            stored,
         )
 
 
@@ -71,6 +77,7 @@ def copies(batch: Batch, count: int) -> Batch:
         batch.x.repeat(count, *[1] * (batch.x.dim() - 1)),
         batch.y.repeat(count),
         weight=_weights(batch).repeat(count) / count,
+        stored=None if batch.stored is None else batch.stored.repeat(count),
     )
 
 
@@ -93,12 +100,17 @@ def balance(
     if not old:
         return current | memory
     fresh = int(np.isin(memory.y.numpy(force=True), list(new)).sum()) if rule == "count" else 0
-    known = len(memory) - fresh
-    # floor(known · |new| / |old| + 1/2), in whole numbers.
-    even = (2 * known * len(new) + len(old)) // (2 * len(old))
-    # At least two samples in all: a single one has no variance to track.
-    take = min(max(even - fresh, 2 - len(memory), 0), len(current))
+    take = taken(len(memory), fresh, len(current), new=len(new), old=len(old))
     return memory | current.head(take) if take else memory
+
+
+def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
+    """How many of the current samples join a memory batch in which so many are fresh, that is, of
+    new classes; `new` and `old` count classes."""
+    # floor(known · new / old + 1/2), in whole numbers.
+    even = (2 * (memory - fresh) * new + old) // (2 * old)
+    # At least two samples in all: a single one has no variance to track.
+    return min(max(even - fresh, 2 - memory, 0), current)
 
 
 def shuffled(count: int, size: int, order: Generator) -> Iterator[Tensor]:
@@ -117,6 +129,10 @@ def batch_count(count: int, size: int) -> int:
 
 def _weights(batch: Batch) -> Tensor:
     return torch.ones(len(batch)) if batch.weight is None else batch.weight
+
+
+def _stored(batch: Batch) -> Tensor:
+    return torch.zeros(len(batch), dtype=torch.int64) if batch.stored is None else batch.stored
 
 
 def _join(first: Tensor | None, second: Tensor | None) -> Tensor | None:

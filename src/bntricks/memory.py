@@ -122,7 +122,13 @@ class Memory:
         assert self.x is not None
         on_device = to_device(slots, self.device)
         logits = None if self.logits is None else self.logits[on_device]
-        return Batch(self.x[on_device], self.y[slots], logits, ids=self.ids[slots])
+        return Batch(
+            self.x[on_device],
+            self.y[slots],
+            logits,
+            ids=self.ids[slots],
+            stored=self.tasks[slots],
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the generators, which belong to whoever made them."""

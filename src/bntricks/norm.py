@@ -124,12 +124,14 @@ def ema_reach(net: nn.Module) -> int | None:
     """K: a batch tracked more than K steps before φ is read leaves no trace in float32.
 
     A step's weight fades as (1-m)^k; K is where it falls below 2^-60, for the slowest layer.
-    None if some layer averages over all batches (`momentum=None`) and so never forgets.
+    None if some layer averages over all batches (`momentum=None`) and so never forgets, or reads φ
+    in every pass.
     """
-    momenta = [layer.momentum for layer in layers(net).values()]
+    own = layers(net).values()
+    momenta = [layer.momentum for layer in own]
     if not momenta:
         return 0
-    if any(m is None for m in momenta):
+    if any(m is None for m in momenta) or any(getattr(x, "reads_phi", False) for x in own):
         return None
     reach = [math.ceil(60 * math.log(2) / -math.log1p(-m)) for m in momenta if m and 0 < m < 1]
     return max(reach, default=1)
@@ -143,7 +145,7 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
     be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
     Everything but BatchNorm is in evaluation mode, so that dropout adds no noise.
     """
-    with observed(net) as statistics, mode(net, training=False), frozen_ema(net):
+    with observed(net) as statistics, mode(net, training=False), frozen_ema(net), _plain(net):
         for layer in layers(net).values():
             layer.training = True
         for x in batches:
@@ -180,18 +182,23 @@ def follow(net: nn.Module, values: Mapping[str, tuple[Tensor, Tensor]]) -> None:
     """Move φ one step towards these means and variances, by layer, as a forward over their batch
     would have."""
     for name, layer in layers(net).items():
-        if name not in values or layer.running_mean is None or layer.running_var is None:
-            continue
-        if layer.num_batches_tracked is not None:
-            layer.num_batches_tracked.add_(1)
-        weight: float | Tensor | None = layer.momentum
-        if weight is None:  # the mean over all batches so far
-            counter = layer.num_batches_tracked
-            weight = 1.0 if counter is None else 1 / counter.to(layer.running_mean.dtype)
-        for running, value in zip(
-            (layer.running_mean, layer.running_var), values[name], strict=True
-        ):
-            running.lerp_(value.to(running), weight)
+        if name in values:
+            move_phi(layer, *values[name])
+
+
+@torch.no_grad()
+def move_phi(layer: _BatchNorm, mean: Tensor, var: Tensor) -> None:
+    """Move one layer's φ a step towards a batch's mean and unbiased variance."""
+    if layer.running_mean is None or layer.running_var is None:
+        return
+    if layer.num_batches_tracked is not None:
+        layer.num_batches_tracked.add_(1)
+    weight: float | Tensor | None = layer.momentum
+    if weight is None:  # the mean over all batches so far
+        counter = layer.num_batches_tracked
+        weight = 1.0 if counter is None else 1 / counter.to(layer.running_mean.dtype)
+    layer.running_mean.lerp_(mean.to(layer.running_mean), weight)
+    layer.running_var.lerp_(var.to(layer.running_var), weight)
 
 
 @contextmanager
@@ -233,6 +240,19 @@ def check_layers(net: nn.Module) -> None:
     elif any(isinstance(module, _BatchNorm) for module in net.modules()):
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
+
+
+@contextmanager
+def _plain(net: nn.Module) -> Iterator[None]:
+    """Layers that normalise in another way than BatchNorm, and say so by a flag, are BatchNorm."""
+    variants = [layer for layer in layers(net).values() if hasattr(layer, "plain")]
+    try:
+        for layer in variants:
+            layer.plain = True  # type: ignore[assignment]
+        yield
+    finally:
+        for layer in variants:
+            layer.plain = False  # type: ignore[assignment]
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from bntricks.bench.plain_pytorch import plain_evaluation, plain_steps
 from bntricks.bench.steps import learner_in_fourth_task
 from bntricks.cli.bench import bench as bench_command
 from bntricks.methods import make
+from bntricks.networks.norms import SCHEMES
 from bntricks.networks.resnet import ResNet
 from bntricks.training.optimisers import GradientDescent
 
@@ -34,6 +35,16 @@ def test_every_bound_has_a_row_of_its_own():
     shares = [each["ratio"] for each in rows if each["unit"] == "of the epoch"]
     assert all(0 < share < 1 for share in shares)
     json.dumps(rows, allow_nan=False)
+
+
+def test_every_norm_is_measured_against_batchnorm():
+    rows = list(measure(Settings(width=4, side=8, rounds=2), parts=["norms"]))
+    assert {row.name for row in rows} == SCHEMES.keys() - {"bn"}
+    assert {row.name: row.bound for row in rows if row.bound == 1.25}.keys() == {
+        *("tbbn", "adab2n", "gn+ws")
+    }
+    assert all(row.ratio > 0 and row.unit == "× bn" for row in rows)
+    assert all("the layer alone" in row.note for row in rows)
 
 
 def test_the_network_clock_times_every_pass_and_leaves_no_trace():

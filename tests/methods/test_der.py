@@ -53,6 +53,20 @@ def derpp(twin, bt, alpha=0.2, beta=0.5):
     twin.reservoir(bt, z)
 
 
+def derpp_joint(twin, bt, alpha=0.2, beta=0.5):
+    bm1, bm2 = twin.draw(), twin.draw()
+    sizes = [len(bt), len(bm1), len(bm2)]
+    x, y = stacked(bt + bm1 + bm2)
+    z = twin.forward(x, track=True).split(sizes)
+    y_new, _, y_old = y.split(sizes)
+    loss = F.cross_entropy(z[0], y_new)
+    if bm1:
+        loss = loss + alpha * ((z[1] - logits_of(bm1)) ** 2).mean()
+        loss = loss + beta * F.cross_entropy(z[2], y_old)
+    twin.descend(loss)
+    twin.reservoir(bt, z[0])
+
+
 def derpp_bnt(twin, bt, alpha=0.2, beta=0.5):
     bm = twin.draw()
     twin.track(twin.balanced(bt, bm))
@@ -67,7 +81,13 @@ def derpp_bnt(twin, bt, alpha=0.2, beta=0.5):
     twin.reservoir(bt, z)
 
 
-TWINS = {"der": der, "der-bnt": der_bnt, "der++": derpp, "der++-bnt": derpp_bnt}
+TWINS = {
+    "der": der,
+    "der-bnt": der_bnt,
+    "der++": derpp,
+    "der++-joint": derpp_joint,
+    "der++-bnt": derpp_bnt,
+}
 
 
 @pytest.mark.parametrize("lessons", [EVEN, UNEVEN], ids=["even", "uneven"])

@@ -56,6 +56,28 @@ def er_bnt_no_simulator(twin, bt):
     twin.descend(loss)
 
 
+def er_prev_joint(twin, bt):
+    twin.descend(twin.ce(bt + twin.draw(before=twin.t), track=True))
+
+
+def er_track_memory(twin, bt):
+    bm = twin.draw()
+    loss = twin.ce(bt, track=False)
+    if bm:
+        loss = loss + twin.ce(bm, track=True)
+    twin.descend(loss)
+
+
+def er_track_aligned(twin, bt):
+    bp = twin.draw(before=twin.t)
+    bm = twin.draw()
+    twin.track(twin.balanced(bt, bp))
+    loss = twin.ce(bt, track=False)
+    if bm:
+        loss = loss + twin.ce(bm, track=False)
+    twin.descend(loss)
+
+
 TWINS = {
     "sgd": sgd,
     "er": er,
@@ -66,6 +88,9 @@ TWINS = {
     "er-balance-joint-train": er_balance_joint_train,
     "er-bnt-no-simulator": er_bnt_no_simulator,
     "er-bnt-imbalance-tracker": er_cur_buf,
+    "er-prev-joint": er_prev_joint,
+    "er-track-memory": er_track_memory,
+    "er-track-aligned": er_track_aligned,
 }
 
 

@@ -22,6 +22,8 @@ NAMES = (
     "frameworks",
     "long",
     "main",
+    "norms",
+    "norms-online",
     "overlap",
     "pilot",
     "statistics",

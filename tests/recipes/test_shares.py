@@ -10,6 +10,7 @@ from torch import nn
 
 from bntricks import Batch
 from bntricks.methods import make
+from bntricks.recipes.phi_share import new_share
 from bntricks.training.learner import Learner
 
 pytestmark = pytest.mark.law
@@ -24,6 +25,9 @@ SHARES = {
     "der++-bnt": {2: 0.53, 5: 0.23, 10: 0.12}.get,
     "er-balance-joint-train": {2: 0.53, 5: 0.23, 10: 0.12}.get,
     "er-bnt-no-simulator": lambda t: 1 / t,
+    "er-prev-joint": lambda t: 1 / 2,
+    "er-track-memory": lambda t: 1 / t,
+    "er-track-aligned": lambda t: 1 / t,
 }
 
 
@@ -45,3 +49,48 @@ def test_the_share_of_new_samples_in_phi_is_the_specifications(name, t):
         if index >= 100:
             shares.append(net[0].running_mean.item())
     assert sum(shares) / len(shares) == pytest.approx(SHARES[name](t), abs=0.012)
+    assert new_share(make(name), t) == pytest.approx(SHARES[name](t), abs=0.012)
+
+
+@pytest.mark.parametrize("name", ["er", "er-bnt", "er-prev-joint", "er-track-memory", "der++"])
+def test_the_share_printed_from_the_recipe_is_what_five_tasks_leave_in_phi(name):
+    """The reservoir decides what is stored; then it is kept while φ settles."""
+    tasks, steps = 5, 100
+    net = nn.Sequential(nn.BatchNorm1d(tasks), nn.Linear(tasks, tasks))
+    learner = Learner(net, make(name), memory=2000, lr=1e-6)
+    for task in range(tasks):
+        learner.begin([task])
+        x = torch.eye(tasks)[task].expand(32, -1)  # a sample says which task it is of
+        for _ in range(steps):
+            learner.observe(x, torch.full((32,), task))
+    learner.memory.offered = 10**12  # so full that nothing more enters
+    shares = []
+    for _ in range(2 * steps):
+        learner.observe(x, torch.full((32,), tasks - 1))
+        shares.append(net[0].running_mean[-1].item())
+    printed = make(name).columns()["new_share_of_phi"]
+    assert sum(shares[steps:]) / steps == pytest.approx(printed, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        ("sgd", 1.0),
+        ("joint", 0.2),
+        ("lwf", 1.0),
+        ("er-recalibrate", 0.2),
+        ("icarl", 10_000 / 10_500),
+        ("icarl-concat", 0.5),
+        ("icarl-bnt", 0.2),
+        ("icarl-bnt-imbalance-tracker", 0.474 + 0.526 * 0.2),
+        ("fdr-bnt", 0.2),
+    ],
+)
+def test_methods_that_store_no_new_samples_or_nothing(name, share):
+    assert make(name).columns()["new_share_of_phi"] == pytest.approx(share, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["gem", "a-gem", "gss", "gss-bnt", "fdr"])
+def test_a_share_that_depends_on_more_than_the_recipe_is_not_made_up(name):
+    """GEM's projection and FDR's policy pass samples of their own; GSS chooses by gradients."""
+    assert make(name).columns()["new_share_of_phi"] is None

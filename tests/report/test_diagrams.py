@@ -9,12 +9,22 @@ import pytest
 import torch
 
 from bntricks.methods import entries, make
+from bntricks.networks.norms import NORMS, SCHEMES
 from bntricks.paper import load_study
 from bntricks.recipes.language import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
 from bntricks.recipes.losses import ce
-from bntricks.recipes.policies import Reservoir
-from bntricks.report.diagrams import dilemma, dilemma_panels, legend, panels, sheet, svg
+from bntricks.recipes.policies import Policy, Reservoir
+from bntricks.report.diagrams import (
+    dilemma,
+    dilemma_panels,
+    legend,
+    norms_picture,
+    panels,
+    sheet,
+    svg,
+)
 from bntricks.report.diagrams.drawing import Box, Line, Words, text_width, wrapped
+from bntricks.report.diagrams.norms import SHARINGS
 from bntricks.report.diagrams.panels import PHI, THETA
 from bntricks.report.diagrams.passes import passes
 from bntricks.training.learner import Learner
@@ -28,7 +38,7 @@ LONG = "W" * 300
 
 
 @dataclass
-class Odd:
+class Odd(Policy):
     """A memory and a projection with a name of its user's choice."""
 
     name: str
@@ -198,7 +208,7 @@ def test_a_sheet_of_every_method_is_legible_and_well_formed():
     check_legible(everything)
     assert ElementTree.fromstring(svg(everything, card=True)).tag.endswith("svg")
     assert "(a) Joint Training" in texts(everything)
-    assert "(aa) ER + recalibration" in texts(everything)
+    assert "(ae) ER + recalibration" in texts(everything)
 
 
 def test_a_legend_is_no_wider_than_asked_and_explains_what_is_used():
@@ -249,6 +259,14 @@ def test_the_sketch_of_the_dilemma_is_legible():
     check_legible(dilemma())
     for one in dilemma_panels():
         check_legible(one)
+
+
+def test_the_picture_of_the_norms_is_legible_and_shows_each_of_them():
+    check_legible(norms_picture())
+    shown = [name for sharing in SHARINGS for name in sharing.names.split(", ")]
+    assert sorted(shown) == sorted(name for name in NORMS.entries() if name in SCHEMES)
+    kept = (DOCS / "figures" / "norms.svg").read_text(encoding="utf-8")
+    assert kept == svg(norms_picture(), card=True), "run `bnt norms --picture`"
 
 
 @pytest.mark.parametrize("name", ["frameworks", "dilemma"])

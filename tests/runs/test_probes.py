@@ -1,16 +1,21 @@
 """Probes measure what a straight-line twin does, and no run notices that it was looked at."""
 
 import base64
+import copy
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from pydantic import ValidationError
 
 from bntricks.errors import RunError, UserError
+from bntricks.norm import recalibrate
 from bntricks.paper import load_study, study_names
-from bntricks.runs import maps, probes
+from bntricks.report import verdicts
+from bntricks.runs import maps, phi, probes, record as records
 from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.folder import resume, run
@@ -268,6 +273,41 @@ def test_a_run_is_looked_at_once_and_its_record_is_the_same_but_for_what_was_see
     assert not path.exists()
 
 
+def test_accuracy_under_other_statistics_is_that_of_the_network_with_them(learner, tmp_path):
+    probes.probe("phi", tmp_path, 4)(learner, STREAM, 2)
+    measured = phi.load(maps.path_in(tmp_path, "phi"))
+
+    def accuracy(x, tasks):
+        net = copy.deepcopy(learner.net)
+        recalibrate(net, [learner.view(x, None)])
+        other = learner.with_net(net)
+        hits = [(other.predict(t.test.x) == t.test.y).float().mean().item() for t in tasks]
+        return 100 * sum(hits) / len(hits)
+
+    memory = learner.memory
+    own = [accuracy(task.train.x, [task]) for task in STREAM]
+    assert measured.memory_acc == pytest.approx(accuracy(memory.x[: len(memory)], STREAM))
+    every = torch.cat([task.train.x for task in STREAM])
+    assert measured.oracle_acc == pytest.approx(accuracy(every, STREAM))
+    assert measured.task_acc == pytest.approx(sum(own) / len(own))
+    assert measured.oracle_gain == pytest.approx(measured.oracle_acc - measured.acc)
+
+
+def test_what_phi_costs_is_in_the_record_and_a_record_without_it_is_valid(tmp_path):
+    record = run(DIGITS, out=tmp_path, probe="phi")
+    assert record.phi.acc == pytest.approx(record.acc)
+    assert records.read(record.path / records.NAME).phi == record.phi
+    assert verdicts.value(record, "phi.oracle_gain") == record.phi.oracle_gain
+    assert run(DIGITS, out=tmp_path, probe="phi").already_there
+    maps.path_in(record.path, "phi").write_text("{}")
+    assert not run(DIGITS, out=tmp_path, probe="phi").already_there
+    without = run(DIGITS, out=tmp_path / "other")
+    assert "phi" not in without.to_json()
+    assert without.digest == record.digest
+    with pytest.raises(ValidationError, match="oracle_gain does not follow"):
+        phi.PhiAccuracies(acc=50.0, oracle_acc=60.0, task_acc=70.0, oracle_gain=5.0)
+
+
 @pytest.mark.usefixtures("few_points")
 def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
     whole = run(DIGITS, out=tmp_path / "whole", probe="overlap")
@@ -277,10 +317,10 @@ def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
         if index == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(PROBES, "overlap", (until_the_third, PROBES["overlap"][1]))
+    monkeypatch.setitem(PROBES, "overlap", replace(PROBES["overlap"], look=until_the_third))
     with pytest.raises(KeyboardInterrupt):
         run(DIGITS, out=tmp_path / "halves", probe="overlap")
-    monkeypatch.setitem(PROBES, "overlap", (overlap, PROBES["overlap"][1]))
+    monkeypatch.setitem(PROBES, "overlap", replace(PROBES["overlap"], look=overlap))
     (folder,) = (tmp_path / "halves").iterdir()
     later = resume(folder)
     assert kept(later) == kept(whole)

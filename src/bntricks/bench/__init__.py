@@ -11,6 +11,7 @@ from bntricks.bench.allocator import memory_kept
 from bntricks.bench.checkpoint import checkpoint
 from bntricks.bench.epochs import epochs
 from bntricks.bench.evaluation import evaluation, herding
+from bntricks.bench.norms import norms
 from bntricks.bench.settings import Settings
 from bntricks.bench.start_up import start_up
 from bntricks.bench.steps import steps
@@ -30,6 +31,8 @@ PARTS = {
     "start-up": start_up,
     "memory-kept": memory_kept,
 }
+ON_REQUEST = {"norms": norms}
+"""Parts of their own, measured when they are named."""
 
 
 def measure(
@@ -44,6 +47,6 @@ def measure(
     keep_freed_memory()  # as a run does; it serves both sides
     try:
         for part in parts or PARTS:
-            yield from PARTS[part](settings, report)
+            yield from (PARTS | ON_REQUEST)[part](settings, report)
     finally:
         torch.set_num_threads(threads)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bntricks.batch import Batch
 from bntricks.bench.plain_pytorch import plain_steps
@@ -77,11 +77,13 @@ def method_step(method: Method, settings: Settings) -> Workload:
     return lambda: learner.observe(x, y, ids=torch.arange(BATCH), horizon=FAR_AWAY)
 
 
-def learner_in_fourth_task(method: Method, settings: Settings) -> tuple[Learner, Tensor, Tensor]:
+def learner_in_fourth_task(
+    method: Method, settings: Settings, net: nn.Module | None = None
+) -> tuple[Learner, Tensor, Tensor]:
     """A learner that has seen three tasks of random images, and a batch of the fourth."""
     torch.manual_seed(0)
     learner = Learner(
-        channels_last(ResNet(CLASSES, width=settings.width)),
+        net or channels_last(ResNet(CLASSES, width=settings.width)),
         method,
         memory=CAPACITY,
         lr=0.001,

@@ -24,6 +24,7 @@ def bench(
     methods: Names = (),
     width: Count | None = None,
     rounds: Annotated[int, whole(gte=6)] = 15,
+    norms: Switch = False,
     scaling: Switch = False,
     json: Json = False,
 ) -> None:
@@ -43,12 +44,16 @@ def bench(
         Width of the network [default: 64, which the bounds are for].
     rounds
         How often everything is measured, interleaved; fewer than six give no 95% interval.
+    norms
+        Instead, measure a step of ER with each normalisation, as a ratio to BatchNorm.
     scaling
         Instead, train a small study with one worker, two workers, and two threads, and measure a
         worker's memory. Needs two idle cores for most of an hour.
     json
         Print the table as one JSON object.
     """
+    if norms and (parts or methods or scaling):
+        raise UserError("--norms is measured by itself: leave out --parts, --methods and --scaling")
     if scaling and (parts or methods or width is not None):
         raise UserError("--scaling is a study of its own: leave out --parts, --methods and --width")
     if scaling:
@@ -60,7 +65,7 @@ def bench(
         from bntricks.bench import Settings, measure
 
         settings = Settings(width=width or 64, rounds=rounds, methods=methods)
-        measure_rows = partial(measure, settings, parts=parts)
+        measure_rows = partial(measure, settings, parts=("norms",) if norms else parts)
     rows: list[dict[str, Any]] = []
     try:
         with console.reporting() as report:

@@ -1,10 +1,14 @@
-"""`bnt methods` and `bnt streams`: what there is to choose from."""
+"""`bnt methods`, `bnt norms` and `bnt streams`: what there is to choose from."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app
+from bntricks.cli.app import Json, Switch, app, flag
 from bntricks.cli.printing import print_json
+from bntricks.runs.config import NORM_KNOBS
 
 
 @app.command
@@ -41,12 +45,14 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
             columns["ema"],
             columns["parameters"],
             _forwards(columns),
+            _share(columns["new_share_of_phi"]),
             columns["memory"],
             " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
         ]
         for entry, columns in recipes
     ]
-    header = ["name", "EMA", "model parameters", "forwards", "memory", "hyper-parameters"]
+    share = "new share of φ"
+    header = ["name", "EMA", "model parameters", "forwards", share, "memory", "hyper-parameters"]
     if markdown:
         console.say(console.markdown(header, rows))
         return
@@ -54,7 +60,79 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     console.out.print(
         "\nEMA: the batch that moves the running statistics; / means every forward does."
         "\nForwards are per step, once there is something in memory. --json shows more."
+        "\nNew share of φ: how much of the running statistics is the newest task's, as task 5 ends."
     )
+
+
+@app.command
+def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None = None) -> None:
+    """List everything that can normalise a network, with its formula.
+
+    Parameters
+    ----------
+    json
+        Print an array of objects instead.
+    markdown
+        Print a Markdown table instead.
+    picture
+        Instead, draw which values share their statistics into this SVG file.
+    """
+    from bntricks.networks.norms import NORMS, describe, knobs, summary, use_of_phi
+
+    if picture is not None:
+        _draw(picture)
+        return
+    rows: list[dict[str, Any]] = []
+    for name in sorted(NORMS.entries(), key=lambda name: (name != "bn", name)):
+        scheme = describe(name)
+        rows.append(
+            {
+                "name": name,
+                "title": scheme.title,
+                "summary": summary(name),
+                "formula": scheme.formula,
+                "shares": scheme.shares,
+                "phi": use_of_phi(name),
+                "knobs": {k: v for k, v in knobs(name).items() if k in NORM_KNOBS},
+                "cost": scheme.cost,
+            }
+        )
+    if json:
+        print_json(rows)
+        return
+    header = ["name", "normalised together", "formula", "φ in training", "knobs", "cost"]
+    cells = [
+        [
+            row["name"],
+            row["shares"],
+            row["formula"],
+            row["phi"],
+            " ".join(map(_knob, row["knobs"].items())) or "none",
+            row["cost"],
+        ]
+        for row in rows
+    ]
+    if markdown:
+        print(console.markdown(header, cells))
+        return
+    console.show(header, cells)
+    console.out.print(
+        "\nγ and β are learned for each channel. In evaluation, what has a φ is normalised by it."
+        "\n`bnt bench --norms` measures what they cost on this machine."
+    )
+
+
+def _draw(path: Path) -> None:
+    from bntricks.files import write_atomically
+    from bntricks.report.diagrams import norms_picture, svg
+
+    write_atomically(path, svg(norms_picture(), card=True).encode())
+    print(f"written to {path}")
+
+
+def _knob(knob: tuple[str, Any]) -> str:
+    name, default = knob
+    return flag(name) if default is None else f"{flag(name)} {default:g}"
 
 
 @app.command
@@ -84,7 +162,11 @@ def _shown(value: object) -> object:
     return "–" if value is None else value
 
 
-def _forwards(columns: dict[str, str | float]) -> str:
+def _share(share: str | float | None) -> str:
+    return "–" if share is None else f"{share:.2f}"
+
+
+def _forwards(columns: dict[str, str | float | None]) -> str:
     """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
     extra = {what: columns[f"{what}_forwards"] for what in ("tracking", "teacher", "projection")}
     parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]

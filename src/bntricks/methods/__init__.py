@@ -91,9 +91,14 @@ def make(name: str, **hyper: Any) -> Method:
 
 def same_recipe(name: str, hyper: Mapping[str, float]) -> list[str]:
     """Other names of this very recipe."""
-    recipe, names = make(name, **hyper), []
+    return [other for other in names_of(make(name, **hyper), hyper) if other != name]
+
+
+def names_of(recipe: Method, hyper: Mapping[str, float]) -> list[str]:
+    """Every name under which these hyper-parameters make this recipe."""
+    names = []
     for entry in entries().values():
-        if entry.name != name and entry.hyper().keys() == hyper.keys():
+        if entry.hyper().keys() == hyper.keys():
             with suppress(ValidationError):  # it allows less
                 if entry.factory(**hyper) == recipe:
                     names.append(entry.name)

@@ -22,6 +22,16 @@ def derpp(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
     )
 
 
+@method("der++-joint", title="DER++-Joint")
+def derpp_joint(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
+    """DER++ with its three batches in one forward, each loss on its own rows, as in AdaB²N."""
+    return Method(
+        updates=[ce(Bt) + alpha * kd(BM) + beta * ce(BM2)],
+        memory=Reservoir(keep="logits"),
+        together=True,
+    )
+
+
 @method("der++-bnt", title="DER++-BNT")
 def derpp_bnt(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
     """ER-BNT with DER++'s losses, both on one memory batch."""

@@ -53,3 +53,21 @@ def er_bnt_no_simulator() -> Method:
 def er_bnt_imbalance_tracker() -> Method:
     """Ablation: ER-BNT with φ moved by every forward; the same recipe as ER-Cur+Buf."""
     return er_cur_buf()
+
+
+@method("er-prev-joint", title="ER-Prev-Joint")
+def er_prev_joint() -> Method:
+    """ER with no new samples in the memory batch: the setting of Task-Balanced BN."""
+    return Method(updates=[ce(Bt | Bp)], memory=Reservoir())
+
+
+@method("er-track-memory", title="ER-Track-Memory")
+def er_track_memory() -> Method:
+    """Separate forwards, of which the memory batch's alone moves φ, as in CBA."""
+    return Method(ema=BM, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
+
+
+@method("er-track-aligned", title="ER-Track-Aligned")
+def er_track_aligned() -> Method:
+    """Separate forwards, φ from old samples and a fitting share of new ones, as in X-DER."""
+    return Method(ema=balanced(Bt, Bp), updates=[ce(Bt) + ce(BM)], memory=Reservoir())

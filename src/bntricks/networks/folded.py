@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.networks.resnet import Block, ResNet
 
 PAYS = 64
@@ -91,4 +92,6 @@ def _norms(net: ResNet) -> Iterator[nn.Module]:
 
 
 def _keeps_statistics(layer: nn.Module) -> bool:
-    return type(layer) is nn.BatchNorm2d and layer.running_mean is not None
+    """By which it is evaluated as BatchNorm is."""
+    known = type(layer) is nn.BatchNorm2d or isinstance(layer, BatchNormVariant)
+    return known and layer.running_mean is not None

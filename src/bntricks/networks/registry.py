@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Generator, nn
 
-from bntricks.networks.norms import NORMS
+from bntricks.networks.norms import bound, describe
 from bntricks.registry import Registry
 from bntricks.seeds import construction
 
@@ -28,12 +29,15 @@ def build_network(
     blocks: int,
     stages: int,
     norm: str = "bn",
+    **knobs: Any,
 ) -> nn.Module:
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
-    that convolutions are fastest in."""
-    build, layer = NETWORKS.find(name), NORMS.find(norm)
+    that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
+    not given."""
+    build, layer = NETWORKS.find(name), bound(norm, **knobs)
     with construction(init):
         net = build(shape, outputs, width=width, blocks=blocks, stages=stages, norm=layer)
+    net = describe(norm).network(net)
     return channels_last(net) if len(shape) == 3 else net
 
 

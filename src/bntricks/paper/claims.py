@@ -19,7 +19,7 @@ Kind = Literal["greater", "sign", "similar", "trend"]
 
 SPECIAL = re.compile(
     r"previous|learned|every_task|acc_after:[1-9]\d*|accuracy:[1-9]\d*:[1-9]\d*"
-    r"|biased_phi\.(acc_lost|last_task_gained)"
+    r"|biased_phi\.(acc_lost|last_task_gained)|phi\.(oracle_gain|(oracle|task|memory)_acc)"
 )
 
 

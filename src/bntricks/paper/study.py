@@ -22,12 +22,12 @@ from pydantic import (
 
 from bntricks.errors import InvalidOptions
 from bntricks.paper.claims import Claim, Side, Statement
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import NORM_KNOBS, Config, parse
 
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 """From the largest to the smallest."""
-ProbeName = Literal["statistics", "overlap"]
+ProbeName = Literal["statistics", "overlap", "phi"]
 
 
 def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ class Study(BaseModel):
         for scale, stream, variant in product(self.scale, self.streams, self.variants):
             side = Side(method="", stream=stream, variant=variant.label)
             for key, value in self.variable(scale, side).items():
-                if value is None:
+                if value is None and key not in NORM_KNOBS:  # of which None stays None
                     raise ValueError(f"{self.name}: a variant changes {key}, so all must set it")
 
     def variant(self, label: str) -> Variant:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
@@ -224,22 +225,35 @@ class Method:
     """φ is read inside a task, so no tracking pass may be left out."""
     joint: bool = False
     """All tasks are learned at once, after the last has come."""
+    together: bool = False
+    """All batches of an update go through one forward, and each term sees its own rows."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "updates", tuple(self.updates))
         object.__setattr__(self, "stages", tuple(self.stages))
+        if self.together and self.ema is not None:
+            raise ValueError("if all batches go together, no batch can move φ by itself")
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The batches of the parameter passes, in order, each once an update."""
-        return tuple(
-            s for update in self.updates for s in dict.fromkeys(t.source for t in update.terms)
-        )
+        return tuple(source for update in self.updates for source in self.passes(update))
+
+    def passes(self, update: Update) -> tuple[Source, ...]:
+        """The batches that an update passes through the network."""
+        sources = tuple(dict.fromkeys(term.source for term in update.terms))
+        return (reduce(Union, sources),) if self.together else sources
 
     @property
     def replayed(self) -> frozenset[Symbol]:
         """The symbols of replay that θ is trained on."""
         return REPLAYED.intersection(s for source in self.sources for s in source.symbols())
+
+    @property
+    def joins_replay(self) -> bool:
+        """Some forward has the current batch and a replayed one in it."""
+        unions = [set(s.symbols()) for s in self.sources if isinstance(s, Union)]
+        return any(Bt in symbols and symbols & REPLAYED for symbols in unions)
 
     @property
     def mixes(self) -> bool:
@@ -256,8 +270,16 @@ class Method:
         """φ needs a forward of its own: no parameter pass sees the tracked batch."""
         return self.ema is not None and self.ema not in self.sources
 
-    def columns(self) -> dict[str, str | float]:
-        """Its row of the ablation table: "/" where φ has no update of its own."""
+    @property
+    def sets_ema(self) -> Source | None:
+        """The batch that φ stands for when a task is over, if a stage sets it: its `sets_ema`."""
+        return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
+
+    def columns(self) -> dict[str, str | float | None]:
+        """Its row of the ablation table: "/" where φ has no update of its own. The newest task's
+        share of φ is that at the end of task 5; None where the recipe does not tell."""
+        from bntricks.recipes.phi_share import new_share  # which is written in these words
+
         symbols = {symbol for source in self.sources for symbol in source.symbols()}
         return {
             "ema": "/" if self.ema is None else str(self.ema),
@@ -271,4 +293,5 @@ class Method:
             "projection": "none" if self.project is None else str(self.project),
             "projection_forwards": "0" if self.project is None else self.project.forwards,
             "decay": self.decay,
+            "new_share_of_phi": new_share(self, t=5),
         }

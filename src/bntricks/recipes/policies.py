@@ -46,6 +46,10 @@ class Policy(Protocol):
     splits: ClassVar[bool] = False
     """It decides by samples and generators alone, so that all ranks of a run decide alike."""
 
+    def new_share(self, t: int) -> float | None:
+        """The newest task's share of the memory as task t ends, None if it is not known."""
+        return 0.0 if self.fills == "task end" else None
+
     def update(self, state: State, samples: Batch) -> None:
         """Keep what is to be kept of these samples."""
 
@@ -61,6 +65,9 @@ class Reservoir(Policy):
 
     splits = True
     keep: Literal["samples", "logits"] = "samples"
+
+    def new_share(self, t: int) -> float | None:
+        return 1 / t
 
     def adopt(self, state: State, samples: Batch) -> None:
         _keep_evenly(state, samples, logits=self.keep == "logits")

@@ -51,7 +51,7 @@ def bn_tricks(method: Method) -> Method:
                 yield replace(term, source=BM if part == BM2 else part)
 
     updates = [Update(tuple(new for t in u.terms for new in rewrite(t))) for u in method.updates]
-    return replace(method, ema=ema, updates=updates)
+    return replace(method, ema=ema, updates=updates, together=False)
 
 
 def _parts(source: Source) -> Iterator[Source]:

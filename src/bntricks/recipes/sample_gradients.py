@@ -21,6 +21,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from bntricks import norm
 from bntricks.devices import doubled
+from bntricks.networks.norms.variant import BatchNormVariant
 
 Layer = nn.Linear | _ConvNd | _BatchNorm
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -199,7 +200,8 @@ def _trainable_layers(net: nn.Module) -> dict[Layer, str]:
             raise ValueError(f"{named} keeps no running statistics: samples share their gradients")
         if not any(parameter.requires_grad for parameter in layer.parameters(recurse=False)):
             continue
-        if type(layer) not in LAYERS:  # a subclass may use its weight in another way
+        variant = isinstance(layer, BatchNormVariant)  # in evaluation mode it is BatchNorm
+        if type(layer) not in LAYERS and not variant:  # a subclass may use its weight otherwise
             kinds = ", ".join(kind.__name__ for kind in LAYERS)
             raise ValueError(f"{named} is none of {kinds}: freeze its parameters or replace it")
         if isinstance(layer, _ConvNd) and layer.groups > 1:

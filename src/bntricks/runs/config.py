@@ -19,6 +19,9 @@ from bntricks.errors import InvalidOptions, UserError
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
+NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
+"""Options of the norm. None, their default, leaves each norm its own."""
+
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -59,14 +62,27 @@ class Config(BaseModel):
     batch, `ratio` does not."""
     as_published: Annotated[bool, Parameter(negative=())] = False
     """Bring back mistakes of the code the paper built on that move numbers: iCaRL's corrupted
-    exemplars, and inputs of GSS's scores and LwF's targets that were not normalised."""
+    exemplars, and inputs of GSS's scores and LwF's targets that were not normalised. With the norm
+    `adab2n`, weights that do not sum to 1."""
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
     net: str = "resnet"
     """The network, by name."""
     norm: str = "bn"
-    """What normalises it: `bn` is BatchNorm."""
+    """What normalises it, by its name in `bnt norms`: `bn` is BatchNorm."""
+    groups: Count | None = None
+    """Groups of channels in each layer, for norms that have them [default: half as many as there
+    are channels, at most 32]."""
+    momentum: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Weight of a new batch in the running statistics; 0 gives all batches the same weight
+    [default: the norm's own, 0.1 for BatchNorm]."""
+    kappa: Annotated[float, Field(ge=0, le=1)] | None = None
+    """AdaB²N: how soon running statistics forget, from 0, an average over all batches, to 1, a
+    momentum of 0.1 [default: 0.4]."""
+    lambda_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
+    0.1]."""
     width: Count = 64
     """Channels of the network's first stage."""
     blocks: Count = 2

@@ -214,8 +214,7 @@ class _Work:
             probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
             ranks=ranks,
         )
-        findings = {"biased_phi": probes.biased_phi(folder)}
-        record = describe(config, stream, outcome).model_copy(update=findings)
+        record = describe(config, stream, outcome).model_copy(update=probes.findings(folder))
         if self.keep_network:
             network.save(outcome.learner.net, folder)
         records.save(record, folder)

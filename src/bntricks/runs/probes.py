@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +19,10 @@ from torch import Generator, Tensor
 
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
-from bntricks.norm import mode, update_ema
-from bntricks.runs import maps
+from bntricks.norm import mode, moments, swapped, update_ema
+from bntricks.runs import maps, phi
 from bntricks.runs.maps import BiasedPhi, Map, Panel, PanelName
+from bntricks.runs.phi import PhiAccuracies
 from bntricks.runs.train import Probe
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
@@ -28,6 +32,8 @@ from bntricks.training.learner import Learner
 BIASED_BATCHES = 100
 THIRD = 3
 IMAGES_PER_CLASS = 60
+MOMENTS_BATCH = 256
+"""Large, since each batch is normalised by its own moments on its way."""
 IMAGES = 600
 """More points than this cannot be told apart by eye."""
 
@@ -61,16 +67,57 @@ def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Pa
         maps.save(make_map(three, images, [before, after] if before else [after]), path)
 
 
+def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
+    """After the last task: what accuracy would be under moments of all training images, of each
+    task's own, and of what is stored."""
+    if index < len(stream) - 1:
+        return
+    net, random = copy.deepcopy(learner.net), generator(seed, "φ from other images")
+
+    def under(x: Tensor, tasks: Sequence[Task]) -> list[float]:
+        parts = torch.randperm(len(x), generator=random).tensor_split(-(-len(x) // MOMENTS_BATCH))
+        views = (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
+        with swapped(net, moments(net, views)):
+            return evaluate(learner.with_net(net), tasks)[0]
+
+    acc = evaluate(learner, stream)[0]
+    oracle = under(torch.cat([task.train.x for task in stream]), stream)
+    own = [under(task.train.x, [task])[0] for task in stream]
+    memory, stored = learner.memory, None
+    if memory is not None and memory.x is not None and len(memory) > 1:
+        stored = fmean(under(memory.x[: len(memory)], stream))
+    phi.save(PhiAccuracies.of(fmean(acc), fmean(oracle), fmean(own), stored), path)
+
+
 Look = Callable[..., None]
 
-PROBES: dict[str, tuple[Look, tuple[PanelName, ...]]] = {
-    "statistics": (statistics, ("balanced", "biased")),
-    "overlap": (overlap, ("before", "after")),
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a probe looks, and whether what it left in a file is whole."""
+
+    look: Look
+    whole: Callable[[Path, Stream], bool]
+
+
+def has_panels(*names: PanelName) -> Callable[[Path, Stream], bool]:
+    def whole(path: Path, stream: Stream) -> bool:
+        earlier = earlier_map(path)
+        wanted = set(names) - ({"before"} if len(stream) == 1 else set())
+        return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
+
+    return whole
+
+
+PROBES = {
+    "statistics": Kind(statistics, has_panels("balanced", "biased")),
+    "overlap": Kind(overlap, has_panels("before", "after")),
+    "phi": Kind(phi_accuracies, lambda path, stream: phi.load(path) is not None),
 }
-"""Every probe, by the name a study asks for it, with the panels of its map."""
+"""Every probe, by the name a study asks for it."""
 
 
-def find(name: str) -> tuple[Look, tuple[PanelName, ...]]:
+def find(name: str) -> Kind:
     if name not in PROBES:
         raise UserError(f"unknown probe {name!r}: there are {', '.join(PROBES)}")
     return PROBES[name]
@@ -78,20 +125,19 @@ def find(name: str) -> tuple[Look, tuple[PanelName, ...]]:
 
 def probe(name: str, folder: Path, seed: int) -> Probe:
     """The probe of this name for the run in this folder."""
-    return partial(find(name)[0], seed=seed, path=maps.path_in(folder, name))
+    return partial(find(name).look, seed=seed, path=maps.path_in(folder, name))
 
 
 def looked(name: str, folder: Path, stream: Stream) -> bool:
-    """Whether this probe has seen the run in this folder to its end, and left a whole map."""
-    earlier = earlier_map(maps.path_in(folder, name))
-    wanted = set(find(name)[1]) - ({"before"} if len(stream) == 1 else set())
-    return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
+    """Whether this probe has seen the run in this folder to its end."""
+    return find(name).whole(maps.path_in(folder, name), stream)
 
 
-def biased_phi(folder: Path) -> BiasedPhi | None:
-    """What the `statistics` probe of a run has measured, for its record."""
+def findings(folder: Path) -> dict[str, Any]:
+    """What the probes of a run have measured, for its record."""
     earlier = earlier_map(maps.path_in(folder, "statistics"))
-    return None if earlier is None else earlier.biased_phi
+    biased = None if earlier is None else earlier.biased_phi
+    return {"biased_phi": biased, "phi": phi.load(maps.path_in(folder, "phi"))}
 
 
 def forget(folder: Path) -> None:
@@ -119,7 +165,7 @@ def endless(count: int, size: int, order: Generator) -> Iterator[Tensor]:
         yield from shuffled(count, size, order)
 
 
-def evaluate(learner: Learner, stream: Stream) -> tuple[list[float], float]:
+def evaluate(learner: Learner, stream: Sequence[Task]) -> tuple[list[float], float]:
     """In percent: accuracy on each task, and the share of all predictions that fall on the last
     task's classes."""
     predictions = [learner.predict(task.test.x) for task in stream]

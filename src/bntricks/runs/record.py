@@ -21,6 +21,7 @@ from bntricks.files import reading, regular_bytes, shown, write_atomically
 from bntricks.runs.config import Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS, metrics
+from bntricks.runs.phi import PhiAccuracies
 
 NAME = "record.json"
 REFUSED = "record.json.refused"
@@ -86,6 +87,8 @@ class Record(_Part):
     versions: dict[str, str]
     biased_phi: BiasedPhi | None = None
     """What the `statistics` probe measured."""
+    phi: PhiAccuracies | None = None
+    """What the `phi` probe measured."""
     trained_as: str | None = None
     """Another name of the same recipe, under which the run was trained."""
     path: Annotated[Path | None, Field(exclude=True)] = None
@@ -121,7 +124,7 @@ class Record(_Part):
     def to_json(self) -> dict[str, Any]:
         """The plain values that `record.json` and `--json` hold."""
         values = self.model_dump(mode="json")
-        optional = ("distinct", "digest", "biased_phi", "trained_as")
+        optional = ("distinct", "digest", "biased_phi", "phi", "trained_as")
         derived = {} if not self.task_il_accuracy else {"task_il": metrics(self.task_il_accuracy)}
         return {
             "method": self.method,

@@ -13,11 +13,11 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.methods import find, make
-from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
+from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
@@ -32,7 +32,7 @@ def resolve(
     run has one identity however it was asked for."""
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
-    NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
+    NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
@@ -40,6 +40,7 @@ def resolve(
     if config.precision == "tf32":
         check_tf32(config.device)
     check_ranks(config, method)
+    check_norm(config, method)
     stream = open_stream(
         config.stream,
         data=data,
@@ -68,10 +69,11 @@ def resolve(
             )
     if method.memory is None:
         change = {"memory": None, "memory_batch": default.memory_batch}
-    if not concerns(method):
+    if not concerns(method) and not published_otherwise(config):
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
+    change |= unused_knobs(config)
     return stream, config.model_copy(update=change)
 
 
@@ -118,7 +120,7 @@ def check_ranks(config: Config, method: Method) -> None:
             "start the run with torchrun",
             option="compile",
         )
-    whole = (method.project, method.teacher, method.prepare)
+    whole = (method.project, method.teacher, method.prepare, method.together)
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
             "this method cannot be split over processes: sgd, er and der and their variants can; "

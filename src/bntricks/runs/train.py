@@ -22,6 +22,7 @@ from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
+from bntricks.runs.norms import network_options
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import Saved, checked
 from bntricks.runs.stopping import postponed
@@ -143,7 +144,7 @@ def build(config: Config, stream: Stream) -> Learner:
         shape=stream.shape,
         outputs=len(stream.class_names),
         seed=config.seed,
-        network=config.model_dump(include={"width", "blocks", "stages", "norm"}),
+        network=network_options(config, len(stream)),
         memory=config.memory or stream.memory,
         lr=config.lr,
         optimiser=config.optimiser,

@@ -91,6 +91,7 @@ class Team:
             None if batch.logits is None else batch.logits[rows],
             None if batch.weight is None else batch.weight[rows],
             None if batch.ids is None else batch.ids[rows],
+            None if batch.stored is None else batch.stored[rows],
         )
         if mine.weight is None or batch.weight is None:
             return mine, len(mine) / len(batch)

@@ -15,6 +15,7 @@ from bntricks.devices import device_of, to_device
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
+from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import ema_reach, mode
 from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Lesson, Method
@@ -85,17 +86,20 @@ class State:
         lower = self.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """h(x), in the mode and with the tracking the caller has set; counted."""
+    def forward(self, x: Tensor, stored: Tensor | None = None) -> Tensor:
+        """h(x), in the mode and with the tracking the caller has set; counted. `stored` says
+        whose rows these are, as in `Batch`."""
         self.cost.forwards += 1
         self.cost.images += len(x)
-        with self.arithmetic(x):
+        with self.arithmetic(x), told(self.net, Rows(self.lesson.t, stored)):
             return self.net(x).float()  # type: ignore[no-any-return]
 
-    def forward_with_features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward_with_features(
+        self, x: Tensor, stored: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """h(x) and f(x) of one forward."""
         with seen_by_head(self.net) as seen:
-            logits = self.forward(x)
+            logits = self.forward(x, stored)
         return logits, seen[-1].float()
 
     def embed(self, x: Tensor) -> Tensor:

@@ -7,15 +7,18 @@ each batch through the network, step θ, update the memory. When a recipe names 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 import torch
 from torch import Tensor
 
 from bntricks.batch import Batch, balance, copies
 from bntricks.devices import take
+from bntricks.networks.norms.variant import penalty
 from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.language import (
     BM,
@@ -29,6 +32,7 @@ from bntricks.recipes.language import (
     Source,
     Term,
     Union,
+    Update,
 )
 from bntricks.training.state import State
 
@@ -52,21 +56,25 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     outputs: Tensor | None = None
     for update in method.updates:
         with method.project(draws) if method.project else nullcontext():
-            passes = _passes(draws, update.terms)
+            passes = _passes(draws, update)
             state.optimiser.zero_grad()
-            for batch, terms in passes:
+            for batch, parts in passes:
                 part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
-                    seen = _forward(state, part, terms)
+                    whole = _forward(state, part, [t for _, terms in parts for t in terms])
                 state.cost.images += len(batch) - len(part)  # what the other ranks pass
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
-                losses = [share * _weight(state, term) * term.loss.of(seen) for term in terms]
+                losses = []
+                for (own, terms), seen in zip(parts, _split(whole, parts), strict=True):
+                    losses += [share * _weight(state, t) * t.loss.of(seen) for t in terms]
+                    if own is draws.current:
+                        outputs = state.ranks.whole(seen.logits.detach(), len(own))
+                if (extra := penalty(state.net)) is not None:
+                    losses.append(extra)
                 loss = torch.stack(losses).sum()
                 loss.backward()  # type: ignore[no-untyped-call]
                 total += loss.detach()
-                if batch is draws.current:
-                    outputs = state.ranks.whole(seen.logits.detach(), len(batch))
             if state.ranks.size > 1:
                 slopes = (parameter.grad for parameter in state.net.parameters())
                 state.ranks.add_all([slope for slope in slopes if slope is not None])
@@ -131,14 +139,36 @@ class Draws:
         return batch
 
 
-def _passes(draws: Draws, terms: Iterable[Term]) -> list[tuple[Batch, list[Term]]]:
+Parts = list[tuple[Batch, list[Term]]]
+"""The batches of a forward, one after the other, with the terms on each."""
+
+
+def _passes(draws: Draws, update: Update) -> list[tuple[Batch, Parts]]:
     """The forwards an update needs: terms on one batch share one, lone samples get none."""
     by_batch: dict[int, tuple[Batch, list[Term]]] = {}
-    for term in terms:
+    for term in update.terms:
         batch = draws.batch(term.source)
         if batch is not None and len(batch) > 1:  # one sample has no variance
             by_batch.setdefault(id(batch), (batch, []))[1].append(term)
-    return list(by_batch.values())
+    parts = list(by_batch.values())
+    if draws.state.method.together and parts:
+        return [(reduce(or_, (batch for batch, _ in parts)), parts)]
+    return [(batch, [(batch, terms)]) for batch, terms in parts]
+
+
+def _split(whole: Pass, parts: Parts) -> list[Pass]:
+    """What the terms on each part see of a forward."""
+    if len(parts) == 1:
+        return [whole]
+    sizes = [len(batch) for batch, _ in parts]
+    logits = torch.split(whole.logits, sizes)
+    features: Sequence[Tensor | None] = [None] * len(parts)
+    if whole.features is not None:
+        features = torch.split(whole.features, sizes)
+    return [
+        replace(whole, batch=batch, logits=own, features=seen)
+        for (batch, _), own, seen in zip(parts, logits, features, strict=True)
+    ]
 
 
 def _track(state: State, batch: Batch, horizon: int | None) -> None:
@@ -167,9 +197,9 @@ def _tracking(state: State, batch: Batch, tracked: Batch | None) -> AbstractCont
 def _forward(state: State, batch: Batch, terms: Iterable[Term]) -> Pass:
     features = None
     if any(term.loss.features for term in terms):
-        logits, features = state.forward_with_features(batch.x)
+        logits, features = state.forward_with_features(batch.x, batch.stored)
     else:
-        logits = state.forward(batch.x)
+        logits = state.forward(batch.x, batch.stored)
     return Pass(logits, batch, state.lesson, state.net, features)
 
 

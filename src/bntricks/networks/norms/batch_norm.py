@@ -2,9 +2,16 @@
 
 from torch import nn
 
-from bntricks.networks.norms import NORMS
+from bntricks.networks.norms import scheme
 
 
-@NORMS.named("bn")
-def batch_norm(channels: int) -> nn.Module:
-    return nn.BatchNorm2d(channels)
+@scheme(
+    "bn",
+    title="BatchNorm",
+    formula="γ·(x − μ_B)/√(σ²_B + ε) + β",
+    shares="a channel of the whole batch",
+    cost="one normalisation",
+)
+def batch_norm(channels: int, *, momentum: float = 0.1) -> nn.Module:
+    """The batch's own moments in training, their running average φ in evaluation."""
+    return nn.BatchNorm2d(channels, momentum=momentum or None)

@@ -62,11 +62,12 @@ def _training(method: Method) -> Iterator[Pass]:
     moved = False
     for number, update in enumerate(method.updates, start=1):
         order = f"{number}. " if len(method.updates) > 1 else ""
-        for source, terms in _by_source(update).items():
+        for source, terms in _by_source(method, update).items():
             # φ moves once a step, however often its batch is trained on.
             moves = method.ema is None or (source == method.ema and not moved)
             moved = moved or moves
-            losses = (order + _loss(terms[0]), *map(_loss, terms[1:]))
+            loss = str if method.together else _loss
+            losses = (order + loss(terms[0]), *map(loss, terms[1:]))
             order = ""
             phi: Literal["moves", "leaves"] = "moves" if moves else "leaves"
             yield Pass("forward", source, losses, "moves", phi, number)
@@ -92,7 +93,10 @@ def _aids(method: Method) -> Iterator[Pass]:
         yield Pass(name, None, ("targets",), "guides", "none")
 
 
-def _by_source(update: Update) -> dict[Source, list[Term]]:
+def _by_source(method: Method, update: Update) -> dict[Source, list[Term]]:
+    if method.together:
+        (whole,) = method.passes(update)
+        return {whole: list(update.terms)}
     terms: dict[Source, list[Term]] = {}
     for term in update.terms:
         terms.setdefault(term.source, []).append(term)
@@ -104,5 +108,5 @@ def _loss(term: Term) -> str:
 
 
 def _words(function: Callable[..., Any]) -> str:
-    name: str = getattr(function, "__name__", type(function).__name__)
+    name: str = getattr(function, "__name__", str(function))
     return name.replace("_", " ").strip()

@@ -1,0 +1,62 @@
+"""GroupNorm (Wu & He 2018) and its ends: LayerNorm is one group, InstanceNorm a group for each
+channel. All have an affine map for each channel, so that they differ in their statistics alone.
+"""
+
+from torch import nn
+
+from bntricks.errors import UserError
+from bntricks.networks.norms import scheme
+
+MOST_GROUPS = 32
+
+
+@scheme(
+    "gn",
+    title="GroupNorm",
+    formula="γ·(x − μ_g)/√(σ²_g + ε) + β",
+    shares="a group of channels of one image",
+    cost="one normalisation",
+)
+def group_norm(channels: int, *, groups: int | None = None) -> nn.Module:
+    """Each image by itself, its channels in groups; no φ."""
+    return nn.GroupNorm(group_count(channels, groups), channels)
+
+
+@scheme(
+    "ln",
+    title="LayerNorm",
+    formula="γ·(x − μ_i)/√(σ²_i + ε) + β",
+    shares="all channels of one image",
+    cost="one normalisation",
+)
+def layer_norm(channels: int) -> nn.Module:
+    """GroupNorm with one group: all of an image's channels and pixels; no φ."""
+    return nn.GroupNorm(1, channels)
+
+
+@scheme(
+    "in",
+    title="InstanceNorm",
+    formula="γ·(x − μ_ic)/√(σ²_ic + ε) + β",
+    shares="a channel of one image",
+    cost="one normalisation",
+)
+def instance_norm(channels: int) -> nn.Module:
+    """GroupNorm with a group for each channel; no φ."""
+    return nn.GroupNorm(channels, channels)
+
+
+def group_count(channels: int, groups: int | None) -> int:
+    """So many groups, or else 32, as published for the full width. Narrow layers have fewer, so
+    that two channels or more share a group and it is not InstanceNorm unasked."""
+    if groups is None:
+        most = max(1, min(MOST_GROUPS, channels // 2))
+        return max(count for count in range(1, most + 1) if channels % count == 0)
+    if channels % groups:
+        raise UserError(
+            f"a layer of {channels} channels cannot be cut into so many equal groups: give a "
+            f"divisor of {channels}",
+            option="groups",
+            value=groups,
+        )
+    return groups

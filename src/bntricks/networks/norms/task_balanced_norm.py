@@ -1,0 +1,81 @@
+"""Task-Balanced BN (Cha et al., CVPR 2023), in closed form and without its reshapes.
+
+In a joint batch the rows of the stream are dealt out to r* groups, and each group is normalised
+together with all replayed rows; a replayed row comes out as the mean over the groups. With r* near
+|stream rows| / |replayed rows| times the number of past tasks, every task has about the same share
+of each group's statistics, and of φ.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+
+import torch
+from torch import Tensor, nn
+
+from bntricks.networks.norms import scheme
+from bntricks.networks.norms.row_weights import scaled_rows, weighted_moments
+from bntricks.networks.norms.variant import BatchNormVariant, Rows
+from bntricks.norm import move_phi
+
+
+class TaskBalancedNorm(BatchNormVariant):
+    """BatchNorm in the first task, without replayed rows, and where one group is best."""
+
+    keeps_phi = "it balances the running statistics by itself"
+    needs_joint = True
+
+    def normalise(self, x: Tensor) -> Tensor:
+        members = None if self.rows is None else memberships(self.rows)
+        if members is None:
+            return nn.BatchNorm2d.forward(self, x)
+        x = x.float() if x.dtype == torch.bfloat16 else x
+        members = members.to(x, non_blocking=True)  # [N, G]
+        inside = (members > 0).to(x).T
+        size = inside.sum(1, keepdim=True)
+        mean, var = weighted_moments(x, inside / size)
+        if self.track_running_stats:
+            count = size[:1] * (x.numel() // (x.shape[0] * x.shape[1]))
+            move_phi(self, mean.detach().mean(0), (var.detach() * count / (count - 1)).mean(0))
+        inverse = (var + self.eps).rsqrt()
+        scale = self.weight * (members @ inverse)
+        shift = self.bias - self.weight * (members @ (mean * inverse))
+        return scaled_rows(x, scale, shift)
+
+
+@lru_cache(maxsize=1)  # all layers of a pass ask the same
+def memberships(rows: Rows) -> Tensor | None:
+    """[N, r*]: the weight of each group's normalisation in a row's output. None if there is one
+    group."""
+    if rows.stored is None:
+        return None
+    replayed = rows.stored > 0
+    current = int((~replayed).sum())
+    groups = group_count(current, len(replayed) - current, rows.task - 1)
+    if groups == 1:
+        return None
+    members = torch.full((len(replayed), groups), 1 / groups)
+    members[~replayed] = torch.eye(groups).repeat(current // groups, 1)
+    return members
+
+
+def group_count(current: int, replayed: int, past_tasks: int) -> int:
+    """r*: the largest common divisor of both counts that is not above their ratio times the number
+    of past tasks."""
+    if replayed == 0:
+        return 1
+    both, most = gcd(current, replayed), current * past_tasks // replayed
+    return max((n for n in range(1, min(both, most) + 1) if both % n == 0), default=1)
+
+
+@scheme(
+    "tbbn",
+    title="Task-Balanced BN",
+    formula="γ·(x − μ_j)/√(σ²_j + ε) + β in each of r* groups j; replayed rows: the mean over j",
+    shares="a channel of every r*-th row of the stream and of all replayed rows",
+    cost="one normalisation, in several operations of PyTorch",
+)
+def task_balanced_norm(channels: int, *, momentum: float = 0.1) -> nn.Module:
+    """BatchNorm of groups in which past tasks weigh as much as the present one."""
+    return TaskBalancedNorm(channels, momentum=momentum or None)

@@ -1,0 +1,71 @@
+"""What the variants of BatchNorm have in common: they differ from it in training alone, and some
+want to know whose rows they normalise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Whose rows a batch has."""
+
+    task: int
+    """The task being learned, from 1."""
+    stored: Tensor | None = None
+    """[N], on the host: the task in which each row was stored, 0 for rows of the stream."""
+
+
+class BatchNormVariant(nn.BatchNorm2d):
+    """BatchNorm in evaluation mode; in training, what `normalise` makes of it.
+
+    `rows` is what it was told about the batch at hand. A layer that depends on it and was told
+    nothing is BatchNorm in training, too.
+    """
+
+    reads_phi: bool = False
+    """φ takes part in every training pass, so no pass that moves φ may be left out."""
+    keeps_phi: str = ""
+    """Why no recipe may name the batch that moves φ, if none may."""
+    needs_joint: bool = False
+    """It weighs rows of the stream against replayed ones, so it needs both in one forward."""
+    rows: Rows | None = None
+    plain: bool = False
+    """It is BatchNorm in every respect, as long as somebody measures moments."""
+    penalty: Tensor | None = None
+    """What its last training pass adds to the loss."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.plain or not self.training:
+            return super().forward(x)
+        return self.normalise(x)
+
+    def normalise(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+@contextmanager
+def told(net: nn.Module, rows: Rows) -> Iterator[None]:
+    """Forward passes of a batch with these rows."""
+    variants = [layer for layer in net.modules() if isinstance(layer, BatchNormVariant)]
+    try:
+        for layer in variants:
+            layer.rows = rows
+        yield
+    finally:
+        for layer in variants:
+            layer.rows = None
+
+
+def penalty(net: nn.Module) -> Tensor | None:
+    """What the layers add to the loss of the last training pass, asked for once."""
+    total: Tensor | None = None
+    for layer in net.modules():
+        if isinstance(layer, BatchNormVariant) and layer.penalty is not None:
+            total = layer.penalty if total is None else total + layer.penalty
+            layer.penalty = None
+    return total

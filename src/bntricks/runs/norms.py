@@ -1,0 +1,91 @@
+"""What normalises a run's network: its options, and with which methods it makes sense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from bntricks.errors import UserError
+from bntricks.methods import entries, names_of
+from bntricks.networks.norms import bound, knobs
+from bntricks.networks.norms.variant import BatchNormVariant
+from bntricks.norm import layers
+from bntricks.recipes.language import Method
+from bntricks.runs.config import NORM_KNOBS, Config
+
+PROBE_TASKS = 2
+"""For a layer that is only looked at, any number of tasks will do."""
+
+
+def network_options(config: Config, tasks: int) -> dict[str, Any]:
+    """The options of `build_network`."""
+    shape = {"width", "blocks", "stages", "norm"}
+    return config.model_dump(include={*shape, *NORM_KNOBS, "as_published"}) | {"tasks": tasks}
+
+
+def unused_knobs(config: Config) -> dict[str, None]:
+    """Knobs that the norm does not have, or has by default, as they should be: not set."""
+    own = knobs(config.norm)
+    return {key: None for key in NORM_KNOBS if key not in own or getattr(config, key) == own[key]}
+
+
+def published_otherwise(config: Config) -> bool:
+    """Whether the norm was published with a mistake."""
+    return "as_published" in knobs(config.norm)
+
+
+def check_norm(config: Config, method: Method) -> None:
+    """Refuse what would train, and mean nothing."""
+    layer = _layer(config)
+    if not layers(layer):
+        _check_without_phi(config, method)
+    if isinstance(layer, BatchNormVariant):
+        _check_variant(config, method, layer)
+
+
+def _check_without_phi(config: Config, method: Method) -> None:
+    if method.ema is not None:
+        names = names_of(replace(method, ema=None), config.hyper)
+        instead = f"it would be {names[0]}, so run that" if names else "choose a method without one"
+        raise _refusal(
+            config, f"it has no running statistics for {config.method}'s EMA batch: {instead}"
+        )
+    if method.sets_ema is not None:
+        raise _refusal(config, f"it has no running statistics for {config.method} to estimate anew")
+    if method.memory is not None and method.memory.looks_inside:
+        raise _refusal(
+            config, f"{config.method} takes the gradients of single images through BatchNorm only"
+        )
+
+
+def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> None:
+    if config.ranks > 1:
+        raise _refusal(config, "it cannot be split over processes: run it without torchrun")
+    if config.compile:
+        raise _refusal(config, "it cannot be compiled: run it as it is", remedy="compile")
+    if layer.needs_joint and not method.joins_replay:
+        joint = f"{config.method}-joint"
+        instead = joint if joint in entries() else "er"
+        raise _refusal(
+            config,
+            f"it weighs old rows against new ones in one forward, which {config.method} does not "
+            f"make: choose a method that does, such as {instead}",
+        )
+    if layer.keeps_phi and method.ema is not None:
+        raise _refusal(
+            config,
+            f"{layer.keeps_phi}, and {config.method} names a batch to move them: choose another "
+            "norm, or a method without an EMA batch",
+        )
+
+
+def _layer(config: Config) -> nn.Module:
+    """One of the layers there will be, to look at."""
+    options = network_options(config, PROBE_TASKS)
+    return bound(config.norm, **options)(config.width)
+
+
+def _refusal(config: Config, reason: str, remedy: str | None = None) -> UserError:
+    return UserError(reason, option="norm", value=config.norm, remedy=remedy)

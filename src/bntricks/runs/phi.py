@@ -1,0 +1,55 @@
+"""What φ costs a finished run: its accuracy under other statistics, with the same weights. Plain
+numbers, for the record; `probes.py` measures them. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bntricks.files import write_atomically
+
+Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+ROUNDING = 1e-6
+
+
+class PhiAccuracies(BaseModel):
+    """ACC after the last task, with φ from different images."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    acc: Percent
+    """φ as it was trained."""
+    oracle_acc: Percent
+    """Moments of all training images of all tasks."""
+    task_acc: Percent
+    """Each task under the moments of its own training images, as if the task were known."""
+    memory_acc: Percent | None = None
+    """Moments of what is stored."""
+    oracle_gain: Points
+    """How much better φ could be."""
+
+    @classmethod
+    def of(cls, acc: float, oracle: float, task: float, memory: float | None) -> Self:
+        gain = oracle - acc
+        return cls(acc=acc, oracle_acc=oracle, task_acc=task, memory_acc=memory, oracle_gain=gain)
+
+    @model_validator(mode="after")
+    def _follows(self) -> Self:
+        if abs(self.oracle_gain - (self.oracle_acc - self.acc)) > ROUNDING:
+            raise ValueError("oracle_gain does not follow from the accuracies")
+        return self
+
+
+def save(accuracies: PhiAccuracies, path: Path) -> None:
+    write_atomically(path, accuracies.model_dump_json().encode())
+
+
+def load(path: Path) -> PhiAccuracies | None:
+    """What was left in this file. A damaged one counts as none, for it can be made again."""
+    try:
+        return PhiAccuracies.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
