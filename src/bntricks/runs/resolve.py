@@ -22,6 +22,7 @@ from bntricks.training.backend import check_bf16, check_device
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
+from bntricks.training.schedules import SCHEDULES
 
 
 def resolve(
@@ -31,7 +32,8 @@ def resolve(
     run has one identity however it was asked for."""
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
-    NETWORKS.find(config.net), NORMS.find(config.norm), OPTIMISERS.find(config.optimiser)
+    NETWORKS.find(config.net), NORMS.find(config.norm)
+    OPTIMISERS.find(config.optimiser), SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
