@@ -86,3 +86,14 @@ def test_every_sample_comes_once_an_epoch_and_never_alone(count, size):
     assert len(parts) == batch_count(count, size)
     assert all(2 <= len(part) <= size + 1 for part in parts)
     assert all(len(part) == size for part in parts[:-1])
+
+
+@given(st.integers(2, 400), st.integers(2, 64))
+def test_even_batches_differ_by_one_sample_at_most_and_none_is_tiny(count, size):
+    parts = list(shuffled(count, size, torch.Generator(), even=True))
+    assert sorted(torch.cat(parts).tolist()) == list(range(count))
+    assert len(parts) == batch_count(count, size, even=True)
+    sizes = [len(part) for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert min(sizes) >= min(count, 2 * size // 3)
+    assert max(sizes) <= 1.5 * size

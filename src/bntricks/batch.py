@@ -113,17 +113,27 @@ def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
     return min(max(even - fresh, 2 - memory, 0), current)
 
 
-def shuffled(count: int, size: int, order: Generator) -> Iterator[Tensor]:
-    """The indices of `count` samples in random order, in batches; a last one of a single sample
-    joins the batch before it, because BatchNorm needs a variance."""
+def shuffled(count: int, size: int, order: Generator, *, even: bool = False) -> Iterator[Tensor]:
+    """The indices of `count` samples in random order, in batches of this size.
+
+    The last one has what is left; a single sample joins the batch before it, because BatchNorm
+    needs a variance. If `even`, all batches are as large as each other instead, and as near this
+    size as they can be: a step on a handful of samples, normalised by their own statistics, can
+    undo an epoch.
+    """
     chosen = torch.randperm(count, generator=order)
-    last = batch_count(count, size) - 1
+    last = batch_count(count, size, even=even) - 1
+    if even:
+        yield from chosen.tensor_split(last + 1)
+        return
     for index in range(last + 1):
         yield chosen[index * size : (index + 1) * size if index < last else None]
 
 
-def batch_count(count: int, size: int) -> int:
+def batch_count(count: int, size: int, *, even: bool = False) -> int:
     """How many batches `shuffled` makes."""
+    if even:
+        return max(1, (2 * count + size) // (2 * size))  # the nearest whole number
     return max(1, -(-(count - 1) // size) if count % size == 1 else -(-count // size))
 
 

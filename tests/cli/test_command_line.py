@@ -118,7 +118,7 @@ NAMES = [
     *("icarl", "icarl-bnt", "der", "der-bnt", "fdr-bnt", "gss-bnt", "er-balance-batch"),
     *("er-cur+buf", "er-cur+prev", "er-balance-joint-train", "er-bnt-no-simulator"),
     *("er-bnt-imbalance-tracker", "icarl-concat", "icarl-bnt-no-simulator"),
-    *("icarl-bnt-imbalance-tracker", "er-recalibrate"),
+    *("icarl-bnt-imbalance-tracker", "er-recalibrate", "er-even", "er-even-bnt"),
 ]
 
 

@@ -52,6 +52,32 @@ def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
     assert all(1 / 6 <= answer["probability"] <= 1 for answer in answers)
 
 
+def test_a_lesson_is_told_line_by_line_and_summed_up_for_people_and_programs(
+    bnt, first, second, tmp_path
+):
+    into = tmp_path / "m"
+    done = bnt("learn", first, "--into", into, *TINY, "--epochs", 20)
+    assert done.code == 0, done.err
+    told = [line for line in done.err.splitlines() if "epoch" in line]
+    assert len(told) == 10
+    assert told[-1].startswith("bnt: epoch 20/20, loss ")
+    assert "training loss" in done.out
+    assert "  navy " in done.out
+    learned = json.loads(bnt("learn", second, "--into", into, "--epochs", 2, "--json").out)
+    assert len(learned["losses"]) == 2
+    assert [own["classes"] for own in learned["classes"]] == [
+        [name] for name in (*FIRST, *sorted(SECOND))
+    ]
+    assert {"confused", "concerns"} <= learned.keys()
+
+
+def test_a_model_that_learned_nothing_says_so(bnt, first, tmp_path):
+    flags = ["--epochs", 1, "--lr", 1e-9]
+    done = bnt("learn", first, "--into", tmp_path / "m", *TINY, *flags)
+    assert "WARNING: The model is right on" in done.out
+    assert "more epochs" in done.out
+
+
 def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path):
     loaded = Model.load(model)
     x = torch.from_numpy(pictures("grün", 30, seed=1))
@@ -66,13 +92,22 @@ def test_learning_on_from_the_file_is_learning_on(model, tmp_path):
     once = Model.load(model)
     once.save(tmp_path / "again")
     twice = Model.load(tmp_path / "again")
-    assert once.learner.memory.offered == twice.learner.memory.offered == 4 * 30
     for loaded in (once, twice):
         loaded.learn(more, epochs=2, sink=lambda event: None)
     for name, value in once.net.state_dict().items():
         assert torch.equal(value, twice.net.state_dict()[name]), name
     assert torch.equal(once.learner.memory.x, twice.learner.memory.x)
-    assert once.learner.memory.offered == twice.learner.memory.offered == 2 * (2 * 30)
+
+
+def test_old_classes_count_in_a_reservoir_as_if_offered_as_often_as_new_ones(tmp_path):
+    old, new = ({name: pictures(name) for name in names} for names in (FIRST, SECOND))
+    made = Model.create(old, method="er-bnt", width=4, blocks=1, stages=2, memory=24)
+    made.learn(old, epochs=4)
+    assert made.learner.memory.offered == 4 * 30
+    made.save(tmp_path / "m")
+    again = Model.load(tmp_path / "m")
+    again.learn(new, epochs=2)
+    assert again.learner.memory.offered == 2 * (2 * 30)
 
 
 def stored(model):
@@ -213,7 +248,9 @@ def test_known_classes_are_not_learned_twice(refused, model, tmp_path):
         (["--method", "joint"], ["joint", "all tasks at once"]),
         (["--method", "gem"], ["gem", "--tasks"]),
         (["--method", "icarl", "--memory", "2"], ["icarl", "memory of 2"]),
-        (["--alpha", "2"], ["er-bnt", "--alpha"]),
+        (["--alpha", "2"], ["er-even-bnt", "--alpha"]),
+        (["--optimiser", "adam"], ["adam", "did you mean adamw"]),
+        (["--schedule", "cosine"], ["cosine", "one-cycle"]),
         (["--epochs", "0"], ["epochs"]),
         (["--epoch", "5"], ["--epoch", "did you mean --epochs"]),
         (["--device", "gpu"], ["--device gpu", "cuda:N"]),

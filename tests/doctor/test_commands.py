@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from bntricks.cli import app
+from bntricks.doctor import Counterfactual, Difference
 from bntricks.doctor.images import image_groups
 from bntricks.errors import UserError
 
@@ -134,6 +135,21 @@ def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gai
     assert after["layers"][0]["distance"] < 1e-4
     accuracy = {tried["statistics"]: tried["all"] for tried in after["counterfactuals"]}
     assert accuracy["as it is"] == accuracy["balanced"]
+
+
+def test_a_repair_that_costs_some_classes_accuracy_is_written_only_on_request(
+    here, capsys, monkeypatch
+):
+    none, loss = Difference(0.0, -1.0, 1.0), Difference(-4.0, -6.0, -2.0)
+    found = Counterfactual("balanced", {}, 60.0, 90.0, 67.5, none, loss, none, None)
+    monkeypatch.setattr("bntricks.doctor.repair", lambda *given, **how: (found, found))
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
+    with pytest.raises(UserError, match=r"-4\.0 points on newest classes .* --anyway"):
+        bnt(*words)
+    assert not (here / "new").exists()
+    bnt(*words, "--anyway")
+    assert "measurably worse: -4.0 points on newest classes" in capsys.readouterr().out
+    assert safe.load_file("new").keys()
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(here):

@@ -32,8 +32,11 @@ def layer(share=None, kl=0.0, name="bn"):
 EVEN = layer(0.25)
 
 
-def verdict_on(old=NONE, overall=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))):
-    balanced = replace(AS_IS, old_difference=old, all_difference=overall, answers=answers)
+def verdict_on(
+    old=NONE, overall=NONE, newest=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))
+):
+    differences = {"old_difference": old, "all_difference": overall, "newest_difference": newest}
+    balanced = replace(AS_IS, **differences, answers=answers)
     return judge(GROUPS, layers, AS_IS, balanced)
 
 
@@ -101,3 +104,18 @@ def test_answers_are_told_where_groups_have_classes_of_their_own():
 
 def test_no_difference_reads_as_minus_nothing():
     assert "-0.0 points" not in verdict_on(old=Difference(-0.01, -1.0, 1.0)).headline
+
+
+def test_a_cost_on_the_newest_classes_is_named_too():
+    verdict = verdict_on(newest=GAIN)
+    assert verdict.cost == "newest"
+    assert "cost this model 8.0 points on the newest classes" in verdict.headline
+    assert "moves accuracy from the old to the newest" in verdict.advice
+
+
+def test_an_interval_that_is_shown_to_reach_zero_promises_nothing():
+    touching = Difference(4.2, 0.04, 8.1)
+    assert touching.interval == "0.0 to 8.1"
+    verdict = verdict_on(old=touching, overall=touching, newest=touching)
+    assert verdict.cost == "none"
+    assert "Recalibrat" not in verdict.advice

@@ -81,7 +81,7 @@ def test_rehearsal_keeps_the_old_classes(trained):
         adopted = adopt(trained, method=method, test=aside, batch=8)
         return adopted.learn(MORE, epochs=20, sink=hear).tasks[0].after
 
-    assert old_after("er-bnt") > 50 > old_after("sgd")
+    assert old_after("er-even-bnt") > 50 > old_after("sgd")
 
 
 def test_old_classes_are_not_crowded_out_of_the_memory_by_long_lessons(trained):

@@ -30,7 +30,7 @@ def test_anyone_can_read_it_and_it_tells_nothing_of_the_machine(model, tmp_path)
     assert about["taught"][0]["images"] == 30
     assert about["taught"][0]["epochs"] == 4
     assert len(about["taught"][0]["date"]) == len("2022-02-16")
-    assert (about["method"], about["memory"], about["with_memory"]) == ("er-bnt", 24, True)
+    assert (about["method"], about["memory"], about["with_memory"]) == ("er-even-bnt", 24, True)
     assert set(about["versions"]) == {"bntricks", "torch"}
     content = model.read_bytes()
     for place in (str(tmp_path), f"{Path.home()}/", os.uname().nodename):

@@ -27,14 +27,30 @@ def test_herding_is_the_greedy_choice(count, picks, seed):
         assert distance[pick] <= min(distance.values()) + 1e-12  # equals may go either way
 
 
-def icarl(memory, tasks=3):
-    learner = Learner(network(), make("icarl"), memory=memory, lr=0.1)
+def taught(memory, tasks=3, method="er-even-bnt"):
+    learner = Learner(network(), make(method), memory=memory, lr=0.1)
     for task in range(1, tasks + 1):
         x, y = whole(task)
         learner.begin([2 * task - 2, 2 * task - 1], x, y)
         learner.observe(x, y)
         learner.end(x, y)
-    return learner, x, y
+    return learner
+
+
+@pytest.mark.parametrize("capacity", [7, 12, 10_000])
+def test_an_even_memory_holds_distinct_samples_of_even_classes(capacity):
+    memory = taught(capacity).memory
+    offered = torch.cat([whole(task)[0] for task in (1, 2, 3)])
+    assert len(memory) == min(capacity, len(offered))
+    kept = {bytes(x.numpy()) for x in memory.x[: len(memory)]}
+    assert len(kept) == len(memory)
+    assert kept <= {bytes(x.numpy()) for x in offered}
+    shares = memory.y[: len(memory)].bincount(minlength=6)
+    assert shares.max() - shares.min() <= (1 if capacity < len(offered) else len(offered))
+
+
+def icarl(memory, tasks=3):
+    return taught(memory, tasks, "icarl"), *whole(tasks)
 
 
 def test_quotas_floor_and_what_is_left_over_stays_empty():

@@ -57,15 +57,23 @@ def trained(config, stream):
 @pytest.mark.parametrize("method", sorted(entries()))
 def test_going_on_gives_the_same_bits(tmp_path, method):
     hyper = {"gate": 2.0} if "gate" in entries()[method].hyper() else {}
-    stream, config = resolve(
-        Config(method=method, hyper=hyper, stream="seq-digits", seed=3, **LITTLE), None
-    )
+    goes_on(tmp_path, Config(method=method, hyper=hyper, stream="seq-digits", seed=3, **LITTLE))
+
+
+def test_going_on_keeps_an_optimisers_state_and_the_place_in_the_schedule(tmp_path):
+    recipe = {"optimiser": "adamw", "lr": 0.003, "schedule": "one-cycle", "even_batches": True}
+    config = Config(method="er-even-bnt", stream="seq-digits", **recipe, **LITTLE)
+    goes_on(tmp_path, config)
+
+
+def goes_on(tmp_path, config):
+    stream, config = resolve(config, None)
     expected = trained(config, stream)
     found, count = outcome(config, stream, tmp_path)
     assert everything(found) == expected
     Checkpoints(tmp_path, {}).remove()
     # Stopped again and again, at steps and at ends of tasks, first to last.
-    draw, left = random.Random(method), count
+    draw, left = random.Random(config.method), count
     while left > 3:
         after = draw.randint(1, left // 2 + 1)
         with pytest.raises(PulledPlugError):

@@ -1,4 +1,4 @@
-"""Our gradient descent is PyTorch's."""
+"""Our optimisers are PyTorch's."""
 
 import copy
 import subprocess
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.networks.resnet import ResNet
-from bntricks.training.optimisers import GradientDescent
+from bntricks.training.optimisers import AdamW, GradientDescent
 
 pytestmark = pytest.mark.law
 
@@ -20,7 +20,8 @@ from bntricks.methods import entries
 from bntricks.runs.folder import run
 entries()
 print("scipy.optimize" in sys.modules)
-run(Config(stream="seq-digits", method="der++-bnt", width=2, stages=2, blocks=1, epochs=1))
+run(Config(stream="seq-digits", method="der++-bnt", width=2, stages=2, blocks=1, epochs=1,
+           optimiser="adamw"))
 print("torch._dynamo" in sys.modules)
 """
 
@@ -41,6 +42,29 @@ def test_steps_are_those_of_sgd_to_the_bit(decay):
             optimiser.step()
     for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert torch.equal(own, other)
+
+
+@pytest.mark.parametrize("decay", [0.0, 1e-2])
+def test_steps_are_those_of_adamw_to_rounding(decay):
+    ours = ResNet(3, width=4)
+    theirs = copy.deepcopy(ours)
+    mine = AdamW(ours.parameters(), 0.003, decay)
+    adamw = torch.optim.AdamW(theirs.parameters(), lr=0.003, weight_decay=decay)
+    x, y = torch.randn(8, 3, 8, 8), torch.arange(8) % 3
+    for step in range(6):
+        if step == 3:  # from here on a rate that has changed, in an optimiser that was restored
+            state = copy.deepcopy(mine.state_dict())
+            mine = AdamW(ours.parameters(), 0.001, decay)
+            mine.load_state_dict(state)
+            adamw.param_groups[0]["lr"] = 0.001
+        F.cross_entropy(theirs(x), y).backward()
+        for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            own.grad = other.grad.clone()
+        for optimiser in (mine, adamw):
+            optimiser.step()
+            optimiser.zero_grad()
+    for own, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-7)
 
 
 def test_a_process_that_trains_brings_neither_solver_nor_compiler(tmp_path):

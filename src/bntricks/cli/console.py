@@ -5,6 +5,7 @@ this program can move the cursor, colour the screen or set a title."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,8 +54,12 @@ err = _Console(stderr=True, highlight=False)
 
 
 @contextmanager
-def progress() -> Iterator[Sink]:
-    """A sink that shows one run: task, epoch, loss, speed and time left, on stderr."""
+def progress(*, lines: bool = False) -> Iterator[Sink]:
+    """A sink that shows one run: task, epoch, loss, speed and time left, on stderr. Where there is
+    no terminal it shows nothing, or a line after each tenth of the steps if `lines` are wanted."""
+    if lines and not err.is_terminal:
+        yield _line_by_line()
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -98,6 +103,21 @@ def progress() -> Iterator[Sink]:
 
     with bar:
         yield show
+
+
+def _line_by_line() -> Sink:
+    began, tenths = time.monotonic(), 0
+
+    def show(event: dict[str, Any]) -> None:
+        nonlocal tenths
+        if event["event"] == "epoch" and 10 * event["step"] // event["steps"] > tenths:
+            tenths = 10 * event["step"] // event["steps"]
+            position = "epoch {epoch}/{epochs}, loss {loss:.3f}".format(**event)
+            seconds = time.monotonic() - began
+            left = seconds * (event["steps"] / event["step"] - 1)
+            complain(f"{position}, {seconds:.0f} s, about {left:.0f} s left")
+
+    return show
 
 
 @contextmanager

@@ -127,6 +127,7 @@ def recalibrate(
     selection: Annotated[Selection, Parameter(name="*")],
     out: Path,
     force: Switch = False,
+    anyway: Switch = False,
     json: Json = False,
 ) -> None:
     """Set a model's running statistics to those of balanced data, and write it to a new file.
@@ -141,6 +142,8 @@ def recalibrate(
         The new file; safetensors of the state dict with --weights.
     force
         Replace the file if it is there already.
+    anyway
+        Write the file even if old classes, the newest ones, or all together measurably lose.
     json
         Print what was gained as one JSON object.
     """
@@ -152,12 +155,22 @@ def recalibrate(
     net, images, save = _open(model, selection)
     with console.reporting() as report:
         before, after = repair(net, images, size=selection.batch, report=report)
-    save(out)
     changes = (
         ("old", before.old, after.old, after.old_difference),
         ("newest", before.newest, after.newest, after.newest_difference),
         ("all", before.all, after.all, after.all_difference),
     )
+    losing = [
+        f"{difference.signed} points on {name} classes ({difference.interval})"
+        for name, _, _, difference in changes
+        if difference.sign < 0
+    ]
+    if losing and not anyway:
+        raise UserError(
+            f"balanced statistics would cost accuracy: {', '.join(losing)}; nothing was written: "
+            "keep the file you have, or add --anyway"
+        )
+    save(out)
     if json:
         gained = {name: asdict(difference) for name, _, _, difference in changes}
         print_json({"gained": gained, "path": str(out)})
@@ -170,8 +183,8 @@ def recalibrate(
     console.show(header, rows)
     if not after.all_difference.sign:
         console.say("no measurable change over all classes")
-    if after.all_difference.sign < 0:
-        console.say("measurably worse over all classes: better to keep the file you have")
+    if losing:
+        console.say(f"measurably worse: {', '.join(losing)}")
     console.say(f"written to {out}")
 
 

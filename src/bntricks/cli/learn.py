@@ -19,7 +19,7 @@ from bntricks.files import shown
 
 if TYPE_CHECKING:
     from bntricks.model import Model
-    from bntricks.model.learn import Learned, Score
+    from bntricks.model.summary import Learned, Score
 
 
 @app.command
@@ -39,6 +39,8 @@ def learn(
     stages: Annotated[int | None, whole(gte=1, lte=6)] = None,
     batch: Annotated[int | None, whole(gte=2, lte=1_000_000)] = None,
     augment: Literal["standard", "none"] | None = None,
+    optimiser: str | None = None,
+    schedule: str | None = None,
     tasks: Count | None = None,
     seed: Annotated[int | None, whole(gte=0, lt=2**32)] = None,
     net: str | None = None,
@@ -72,11 +74,13 @@ def learn(
     epochs
         Passes over the new images [default: 30, or more for few images, to make 600 steps].
     lr
-        Learning rate of plain SGD [default: the model's; 0.03 for a new one].
+        Learning rate, the highest one of its schedule [default: the model's; for a new one 0.003,
+        or 0.03 for sgd].
     held_out
         Share of each class kept for testing, 100 images at most; 0 to test nothing.
     method
-        New model: how it learns and rehearses, by its name in `bnt methods` [default: er-bnt].
+        New model: how it learns and rehearses, by its name in `bnt methods` [default:
+        er-even-bnt].
     memory
         New model: images it keeps to rehearse [default: 500].
     image_size
@@ -88,9 +92,14 @@ def learn(
     stages
         New model: stages of the network [default: 4].
     batch
-        New model: images in a batch of new ones, and of rehearsed ones [default: 32].
+        New model: images in a batch of new ones, and of rehearsed ones [default: 64].
     augment
         New model: random crop and flip, or neither [default: standard].
+    optimiser
+        New model: how parameters move, `adamw` or `sgd` [default: adamw].
+    schedule
+        New model: how the learning rate changes while a folder is learned, `one-cycle` or
+        `constant` [default: one-cycle].
     tasks
         New model: how many folders it will learn; GEM and A-GEM need to know.
     seed
@@ -130,6 +139,8 @@ def learn(
         "stages": stages,
         "batch": batch,
         "augment": augment,
+        "optimiser": optimiser,
+        "schedule": schedule,
         "tasks": tasks,
         "seed": seed,
         "hyper": hyper or None,
@@ -148,7 +159,8 @@ def learn(
             check_can_learn(model)
             size = model.metadata.shape[-1]
         else:  # so that a mistake is reported before any image is read
-            protocol(method=method or METHOD, tasks=tasks, hyper=hyper)
+            checked = {"method", "tasks", "hyper", "optimiser", "schedule"}
+            protocol(**{name: choices[name] for name in choices.keys() & checked})
         with console.reporting() as report:
             samples = gather(
                 folder, size=size, held_out=held_out, skip=skip_unreadable, report=report
@@ -162,7 +174,7 @@ def learn(
             if augment is not None:
                 choices["augment"] = augment == "standard"
             model = create(samples, device=device, **choices)
-        with console.progress() as sink:
+        with console.progress(lines=True) as sink:
             learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
         if not exists:
             refuse_overwriting(into)
@@ -202,14 +214,28 @@ def _print(
         before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
         return [name, score.images, before, after]
 
-    *old, new = (
+    rows = [
         cells(f"task {k + 1}: {listed(score.classes)}", score)
         for k, score in enumerate(learned.tasks)
-    )
-    rows = [*old, new, *([cells("all classes", learned.all)] if old else [])]
+    ]
+    if len(rows) > 1:
+        rows.append(cells("all classes", learned.all))
+    if learned.all.after is not None:
+        rows += [cells(f"  {shown(score.classes[0])}", score) for score in learned.classes]
     title = f"learned {listed(learned.tasks[-1].classes)} from {learned.images} images"
     header = ["accuracy %", "test images", "before", "after"]
     console.show(header, rows, title=title)
+    if learned.confused:
+        pairs = "; ".join(
+            f"{shown(each.label)} for {shown(each.taken_for)} ({each.percent:.0f}%)"
+            for each in learned.confused
+        )
+        console.say(f"\nmost often taken for another: {pairs}")
+    if learned.losses:
+        first, last = learned.losses[0], learned.losses[-1]
+        console.say(f"\ntraining loss {first:.2f} in the first epoch, {last:.2f} in the last")
+    for concern in learned.concerns:
+        console.say(f"\nWARNING: {concern}")
     if verdict is not None:
         console.say(f"\n{verdict}")
     memory = None if without_memory else model.learner.memory

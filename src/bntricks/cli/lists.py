@@ -113,7 +113,7 @@ def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None 
         for row in rows
     ]
     if markdown:
-        print(console.markdown(header, cells))
+        console.say(console.markdown(header, cells))
         return
     console.show(header, cells)
     console.out.print(

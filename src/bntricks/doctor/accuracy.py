@@ -40,8 +40,9 @@ class Difference:
 
     @property
     def sign(self) -> Literal[-1, 0, 1]:
-        """0 if the interval includes 0: there may be no difference."""
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+        """0 if the interval, as it is shown, reaches 0: there may be no difference."""
+        low, high = round(self.low, 1), round(self.high, 1)
+        return 1 if low > 0 else -1 if high < 0 else 0
 
     @property
     def signed(self) -> str:

@@ -15,7 +15,7 @@ from bntricks.doctor.accuracy import Counterfactual, Difference
 from bntricks.doctor.groups import Group, abbreviated, class_shares
 from bntricks.doctor.layers import Layer
 
-Cost = Literal["old", "all", "none"]
+Cost = Literal["old", "newest", "all", "none"]
 
 FAR = 0.3
 """A layer further than this from the population counts as far: about a third of a standard
@@ -87,6 +87,11 @@ def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
             f"BatchNorm statistics alone cost this model {overall.points:.1f} points over all "
             f"classes (95% interval {overall.interval})."
         )
+    if (newest := balanced.newest_difference).sign > 0:
+        return "newest", (
+            f"BatchNorm statistics alone cost this model {newest.points:.1f} points on the newest "
+            f"classes (95% interval {newest.interval})."
+        )
     return "none", (
         "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
         f"{_points(old)} on the old classes and {_points(overall)} over all."
@@ -138,6 +143,11 @@ def _advice(balanced: Counterfactual) -> str:
         return (
             f"Recalibrating φ moves accuracy from the newest to the old classes: {_points(old)} on "
             "the old ones, no measurable change over all."
+        )
+    if (newest := balanced.newest_difference).sign > 0:
+        return (
+            f"Recalibrating φ moves accuracy from the old to the newest classes: {_points(newest)} "
+            "on the newest ones, no measurable change over all."
         )
     if overall.high - overall.low > UNSURE:
         return "These samples are too few to tell whether recalibrating φ would help: give more."

@@ -21,9 +21,13 @@ from bntricks.model.samples import ClassSamples, gather
 from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
 from bntricks.training.learner import Learner, identity
+from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.schedules import SCHEDULES
 
 IMAGE_SIZE = 32
-METHOD = "er-bnt"
+METHOD = "er-even-bnt"
+RATES = {"adamw": 0.003, "sgd": 0.03}
+"""The learning rate by default, the highest one where a schedule changes it."""
 
 
 def create(
@@ -58,16 +62,21 @@ def protocol(
     *,
     method: str = METHOD,
     memory: int = 500,
-    lr: float = 0.03,
-    batch: int = 32,
-    memory_batch: int = 32,
+    lr: float | None = None,
+    optimiser: str = "adamw",
+    schedule: str = "one-cycle",
+    even_batches: bool = True,
+    batch: int = 64,
+    memory_batch: int = 64,
     tasks: int | None = None,
     hyper: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """How tasks are learned: the method by name, with its hyper-parameters. `memory` counts
     samples; `tasks` says how many tasks there will be, for methods that share out their memory in
-    advance (GEM, A-GEM)."""
+    advance (GEM, A-GEM). The optimiser and the schedule of its learning rate are given by name, and
+    are those of a good engineer, not the paper's: `docs/teaching.md` has the experiment."""
     recipe = make(method, **hyper)
+    OPTIMISERS.find(optimiser), SCHEDULES.find(schedule)
     if recipe.joint:
         raise UserError(
             "it learns all tasks at once, after the last has come: choose another",
@@ -83,7 +92,10 @@ def protocol(
         "versions": {"bntricks": version("bntricks"), "torch": str(torch.__version__)},
         "method": method,
         "hyper": {**find(method).hyper(), **hyper},
-        "lr": lr,
+        "lr": RATES.get(optimiser, RATES["sgd"]) if lr is None else lr,
+        "optimiser": optimiser,
+        "schedule": schedule,
+        "even_batches": even_batches,
         "batch": batch,
         "memory_batch": memory_batch,
         "memory": memory,
@@ -121,6 +133,9 @@ def build(
         network=network,
         memory=metadata.memory,
         lr=metadata.lr,
+        optimiser=metadata.optimiser,
+        schedule=SCHEDULES.find(metadata.schedule),
+        even_batches=metadata.even_batches,
         view=identity if metadata.view is None else View(**metadata.view.model_dump()),
         device=device,
         batch=metadata.batch,

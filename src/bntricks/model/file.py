@@ -30,6 +30,8 @@ from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Lesson
 from bntricks.streams import Images
+from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.schedules import SCHEDULES
 
 KEY = "bntricks"
 """Of the JSON in the file's metadata."""
@@ -121,6 +123,7 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
             raise UnusableError("its checksum does not match: it is damaged; use a copy of it")
         metadata = Metadata.model_validate(values)
         make(metadata.method, **metadata.hyper)
+        OPTIMISERS.find(metadata.optimiser), SCHEDULES.find(metadata.schedule)
     except (ValidationError, ValueError, AttributeError, RecursionError, UserError) as error:
         raise UnusableError(
             f"its description is not what bntricks writes ({_line(error)})"

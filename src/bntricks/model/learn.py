@@ -4,8 +4,6 @@ classes it knew is measured on images it never trained on.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +14,7 @@ from bntricks.model.create import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_samples, gather
+from bntricks.model.summary import Learned, answers, summarise
 from bntricks.networks.head import last_linear
 from bntricks.streams import Images, Report
 from bntricks.training.loop import learn_epochs
@@ -25,30 +24,6 @@ from bntricks.training.progress import Progress, Sink
 HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
 """By default, so many passes over the new images, or as many as make so many steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Accuracy in percent on the held-out images of some classes, before and after the task."""
-
-    classes: tuple[str, ...]
-    images: int
-    before: float | None
-    """None if the classes were new, or there was nothing to measure on."""
-    after: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """What a task changed: a score for each task so far, this one last, and over all classes,
-    where each class counts the same."""
-
-    tasks: tuple[Score, ...]
-    all: Score
-    images: int
-    """Trained on."""
-    unreadable: tuple[str, ...]
-    """A line for each file that was left out."""
 
 
 def learn(
@@ -85,7 +60,8 @@ def teach(
     check_can_learn(model)
     learner, metadata = model.learner, model.metadata
     if epochs is None:
-        epochs = max(EPOCHS, -(-STEPS // batch_count(len(samples.train), metadata.batch)))
+        per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
+        epochs = max(EPOCHS, -(-STEPS // per_epoch))
     if epochs < 1:
         raise UserError("it must be at least 1", option="epochs", value=epochs)
     if lr is not None:
@@ -93,7 +69,7 @@ def teach(
     check_samples(metadata, samples.train.x)
     _check_classes(model, samples)
     first, count = len(metadata.classes), len(samples.names)
-    before = measure(model)
+    before = answers(model)
 
     lr = metadata.lr if lr is None else lr
     learner.grow(first + count, lr=lr)
@@ -107,7 +83,8 @@ def teach(
         learner.memory.offered = max(learner.memory.filled, offers)
     learner.begin(range(first, first + count), train.x, train.y)
     x, y = learner.mix_in_memory(train.x, train.y)
-    progress = Progress(sink, total=epochs * batch_count(len(y), metadata.batch))
+    steps = epochs * batch_count(len(y), metadata.batch, even=metadata.even_batches)
+    progress = Progress(sink, total=steps)
     learner.state.report = progress.work
     t = learner.state.lesson.t
     learn_epochs(learner, x, y, epochs=epochs, progress=progress, task=t, tasks=t)
@@ -121,7 +98,13 @@ def teach(
     if (old := model.held_out) is not None:
         tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
     model.held_out = tests
-    return _compared(model, before, len(train), samples.unreadable)
+    return summarise(
+        model,
+        before,
+        images=len(train),
+        unreadable=samples.unreadable,
+        losses=progress.epoch_losses,
+    )
 
 
 def check_can_learn(model: Model) -> None:
@@ -137,16 +120,6 @@ def reported(sink: Sink) -> Report:
     return lambda what, done, total: sink(
         {"event": "data", "what": what, "done": done, "total": total}
     )
-
-
-def measure(model: Model) -> dict[int, float]:
-    """Accuracy in percent on each class that has held-out images, among all classes."""
-    images = model.held_out
-    if images is None or not len(images):
-        return {}
-    right = (model.learner.predict(images.x) == images.y).double()
-    labels = sorted(set(images.y.tolist()))
-    return {label: 100 * right[images.y == label].mean().item() for label in labels}
 
 
 def _check_classes(model: Model, samples: ClassSamples) -> None:
@@ -173,23 +146,3 @@ def _check_classes(model: Model, samples: ClassSamples) -> None:
         raise UserError(f"the model was made for {metadata.tasks} tasks, and has learned them all")
     if metadata.taught and last_linear(model.net).out_features != len(metadata.classes):
         raise UserError("the network's outputs are not its classes: load the model again")
-
-
-def _compared(
-    model: Model, before: dict[int, float], images: int, unreadable: tuple[str, ...]
-) -> Learned:
-    after = measure(model)
-    held_out = Counter([] if model.held_out is None else model.held_out.y.tolist())
-    labels = {name: label for label, name in enumerate(model.classes)}
-
-    def score(classes: tuple[str, ...]) -> Score:
-        own = [labels[name] for name in classes]
-        means = (
-            sum(accuracy[label] for label in own) / len(own)
-            if accuracy.keys() >= set(own)
-            else None
-            for accuracy in (before, after)
-        )
-        return Score(classes, sum(held_out[label] for label in own), *means)
-
-    return Learned(tuple(map(score, model.groups)), score(model.classes), images, unreadable)

@@ -60,6 +60,11 @@ class Metadata(Value):
     method: str
     hyper: dict[str, Finite]
     lr: Positive
+    optimiser: Name = "sgd"
+    schedule: Name = "constant"
+    even_batches: bool = True
+    """These three as in files from before they had a name, but for a last batch of a few images,
+    which did harm."""
     batch: Annotated[int, Field(ge=2, le=1_000_000)]
     memory_batch: Annotated[int, Field(ge=1, le=1_000_000)]
     memory: Annotated[int, Field(ge=1, le=1_000_000)]

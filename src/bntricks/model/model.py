@@ -16,7 +16,7 @@ from bntricks.training.learner import Learner
 from bntricks.training.state import View
 
 if TYPE_CHECKING:
-    from bntricks.model.learn import Learned
+    from bntricks.model.summary import Learned
 
 
 @dataclass

@@ -84,6 +84,24 @@ class Reservoir(Policy):
 
 
 @dataclass(frozen=True, slots=True)
+class Even(Policy):
+    """The same number of samples of every class, as far as there are, drawn when a task ends: each
+    sample is offered once, so no two in the memory are the same one."""
+
+    fills = "task end"
+
+    def update(self, state: State, samples: Batch) -> None:
+        memory = stored(state)
+        known = memory.filled
+        chosen = evenly(torch.cat([memory.y[:known], samples.y]), memory.capacity, memory.insertion)
+        memory.keep(chosen[chosen < known].sort().values.numpy())
+        memory.append(rows(samples, chosen[chosen >= known] - known), task=state.lesson.t)
+
+    def __str__(self) -> str:
+        return "even classes, at task end"
+
+
+@dataclass(frozen=True, slots=True)
 class Herding(Policy):
     """iCaRL's exemplars: per class, the samples whose mean follows the class mean best, in order,
     so that the first m of them are the best m. Equal shares for all classes seen, floored."""

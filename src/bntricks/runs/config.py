@@ -53,6 +53,12 @@ class Config(BaseModel):
     """Learning rate."""
     optimiser: str = "sgd"
     """How parameters move: `sgd` is plain gradient descent."""
+    schedule: str = "constant"
+    """How the learning rate changes while a task is learned: `constant`, or `one-cycle` for a
+    warm-up and a decay."""
+    even_batches: Annotated[bool, Parameter(negative=())] = False
+    """Make the batches of an epoch as large as each other. By default the last one has what is
+    left, and a step on a handful of images can undo an epoch."""
     memory: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
     memory_batch: Count = 32

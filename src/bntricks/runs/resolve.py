@@ -23,6 +23,7 @@ from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
+from bntricks.training.schedules import SCHEDULES
 
 
 def resolve(
@@ -33,6 +34,7 @@ def resolve(
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
     NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
+    SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":

@@ -33,6 +33,7 @@ from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, learn_epochs
 from bntricks.training.progress import Progress, Sink
+from bntricks.training.schedules import SCHEDULES
 
 Track = Literal["deferred", "every-step"]
 
@@ -148,6 +149,8 @@ def build(config: Config, stream: Stream) -> Learner:
         memory=config.memory or stream.memory,
         lr=config.lr,
         optimiser=config.optimiser,
+        schedule=SCHEDULES.find(config.schedule),
+        even_batches=config.even_batches,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
         device=config.device,
         batch=config.batch,
@@ -232,7 +235,9 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
     """Where the memory is mixed into every task but the first, its capacity is close enough."""
     mixed_in = learner.memory.capacity if learner.memory is not None and learner.method.mixes else 0
     sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
-    return config.epochs * sum(batch_count(size, config.batch) for size in sizes)
+    return config.epochs * sum(
+        batch_count(size, config.batch, even=config.even_batches) for size in sizes
+    )
 
 
 def moved(learner: Learner, position: Position) -> dict[str, Any]:

@@ -79,7 +79,10 @@ def seconds_left(
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()
         if key not in measured:
-            steps = sum(batch_count(len(task.train), config.batch) for task in stream)
+            steps = sum(
+                batch_count(len(task.train), config.batch, even=config.even_batches)
+                for task in stream
+            )
             measured[key] = config.epochs * steps * step_seconds(kind, stream)
         total += measured[key]
     return total

@@ -52,10 +52,13 @@ def learn_epochs(
     is not finite raises, at the latest when the loop is over.
     """
     position = position or Position()
-    images, size = near(x, learner.device), learner.state.batch
-    per_epoch = batch_count(len(y), size)
-    for ids in batches(position, len(y), size, epochs, learner.generators.order):
+    images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
+    per_epoch = batch_count(len(y), state.batch, even=state.even_batches)
+    for ids in batches(
+        position, len(y), state.batch, epochs, learner.generators.order, even=state.even_batches
+    ):
         until_read = (epochs - position.epoch) * per_epoch - position.batch + 1
+        state.optimiser.lr = rate * state.schedule(1 - until_read / (epochs * per_epoch))
         loss = learner.observe(
             take(images, ids, learner.device),
             y[ids],
@@ -68,11 +71,12 @@ def learn_epochs(
             progress.emit("epoch")
         if stop():
             break
+    state.optimiser.lr = rate
     progress.check()
 
 
 def batches(
-    position: Position, count: int, size: int, epochs: int, order: Generator
+    position: Position, count: int, size: int, epochs: int, order: Generator, *, even: bool = False
 ) -> Iterator[Tensor]:
     """The batches of a task from this position on, over all its epochs; the position moves on."""
     while position.epoch < epochs:
@@ -81,7 +85,7 @@ def batches(
         else:  # the same order again, from its middle on
             assert position.order is not None
             order.set_state(position.order)
-        for ids in islice(shuffled(count, size, order), position.batch, None):
+        for ids in islice(shuffled(count, size, order, even=even), position.batch, None):
             position.batch += 1
             yield ids
         position.epoch, position.batch = position.epoch + 1, 0

@@ -21,6 +21,7 @@ from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Lesson, Method
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
+from bntricks.training.schedules import Schedule, constant
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
@@ -53,6 +54,10 @@ class State:
     replay_augmentation: Generator
     batch: int = 32
     memory_batch: int = 32
+    even_batches: bool = False
+    """The batches of an epoch are as large as each other, where its last has what is left."""
+    schedule: Schedule = constant
+    """How the learning rate changes while a task is learned."""
     epochs: int = 1
     """Passes over a task, for methods that prepare themselves for as long as they train."""
     tasks: int | None = None

@@ -14,6 +14,7 @@ from math import gcd
 import torch
 from torch import Tensor, nn
 
+from bntricks.devices import to_device
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_weights import scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
@@ -31,7 +32,7 @@ class TaskBalancedNorm(BatchNormVariant):
         if members is None:
             return nn.BatchNorm2d.forward(self, x)
         x = x.float() if x.dtype == torch.bfloat16 else x
-        members = members.to(x, non_blocking=True)  # [N, G]
+        members = to_device(members, x.device).to(x.dtype)  # [N, G]
         inside = (members > 0).to(x).T
         size = inside.sum(1, keepdim=True)
         mean, var = weighted_moments(x, inside / size)

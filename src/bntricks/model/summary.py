@@ -1,0 +1,169 @@
+"""What a task did to a model, measured on images it never trained on: accuracy by task and by
+class, the pairs it confuses, the loss, and what is wrong, if anything is, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bntricks.model.model import Model
+
+MOST_CONFUSED = 5
+"""Pairs that are listed, at most."""
+CHANCE_DEVIATIONS = 2
+"""An accuracy within so many standard deviations of guessing is no better than guessing."""
+LOSS_ROSE = 1.5
+"""The last epoch's mean loss over the lowest one's, from which on it has risen."""
+LOST = 1 / 3
+"""The share of old accuracy whose loss is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Accuracy in percent on the held-out images of some classes, before and after the task."""
+
+    classes: tuple[str, ...]
+    images: int
+    before: float | None
+    """None if the classes were new, or there was nothing to measure on."""
+    after: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Held-out images of one class that are taken for another."""
+
+    label: str
+    taken_for: str
+    images: int
+    percent: float
+    """Of the held-out images of the class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What a task changed: a score for each task so far, this one last, and over all classes,
+    where each class counts the same."""
+
+    tasks: tuple[Score, ...]
+    all: Score
+    images: int
+    """Trained on."""
+    unreadable: tuple[str, ...]
+    """A line for each file that was left out."""
+    classes: tuple[Score, ...] = ()
+    """A score for each class."""
+    confused: tuple[Confusion, ...] = ()
+    """The most frequent mistakes, the most frequent one first."""
+    losses: tuple[float, ...] = ()
+    """The mean training loss of each epoch."""
+    concerns: tuple[str, ...] = field(default=())
+    """What went wrong, and what to do about it; nothing if all is well."""
+
+
+def answers(model: Model) -> list[tuple[int, int]]:
+    """The label of each held-out image, and the class the model takes it for."""
+    images = model.held_out
+    if images is None or not len(images):
+        return []
+    predicted = model.learner.predict(images.x)
+    return list(zip(images.y.tolist(), predicted.tolist(), strict=True))
+
+
+def accuracies(answered: Sequence[tuple[int, int]]) -> dict[int, float]:
+    """Accuracy in percent on each class that has held-out images, among all classes."""
+    images = Counter(label for label, _ in answered)
+    right = Counter(label for label, predicted in answered if label == predicted)
+    return {label: 100 * right[label] / count for label, count in sorted(images.items())}
+
+
+def summarise(
+    model: Model,
+    before: Sequence[tuple[int, int]],
+    *,
+    images: int,
+    unreadable: tuple[str, ...],
+    losses: Sequence[float],
+) -> Learned:
+    """Compare what the model answers now with what it answered before the task."""
+    after = answers(model)
+    counts = Counter(label for label, _ in after)
+    by_time = (accuracies(before), accuracies(after))
+    labels = {name: label for label, name in enumerate(model.classes)}
+
+    def score(names: tuple[str, ...]) -> Score:
+        own = [labels[name] for name in names]
+        means = (
+            fmean(accuracy[label] for label in own) if accuracy.keys() >= set(own) else None
+            for accuracy in by_time
+        )
+        return Score(names, sum(counts[label] for label in own), *means)
+
+    tasks, everything = tuple(map(score, model.groups)), score(model.classes)
+    return Learned(
+        tasks,
+        everything,
+        images,
+        unreadable,
+        classes=tuple(score((name,)) for name in model.classes),
+        confused=_confused(after, model.classes),
+        losses=tuple(losses),
+        concerns=(*_about_loss(losses), *_about_chance(everything, tasks[-1]), *_about_old(tasks)),
+    )
+
+
+def _confused(
+    answered: Sequence[tuple[int, int]], classes: tuple[str, ...]
+) -> tuple[Confusion, ...]:
+    images = Counter(label for label, _ in answered)
+    mistakes = Counter(pair for pair in answered if pair[0] != pair[1])
+    return tuple(
+        Confusion(classes[label], classes[taken_for], count, 100 * count / images[label])
+        for (label, taken_for), count in mistakes.most_common(MOST_CONFUSED)
+    )
+
+
+def _about_loss(losses: Sequence[float]) -> list[str]:
+    if len(losses) < 2 or losses[-1] < LOSS_ROSE * min(losses) + 0.05:
+        return []
+    lowest = min(range(len(losses)), key=losses.__getitem__)
+    return [
+        f"The training loss rose from {losses[lowest]:.2f} in epoch {lowest + 1} to "
+        f"{losses[-1]:.2f} in the last one: learn again at a lower learning rate."
+    ]
+
+
+def _about_chance(everything: Score, newest: Score) -> list[str]:
+    """Guessing is right once in so many classes, and varies with the number of images."""
+    share = 1 / len(everything.classes)
+    for score, what in ((everything, "its classes"), (newest, "the new classes")):
+        if score.after is None or share == 1:
+            continue
+        spread = (share * (1 - share) / max(score.images, 1)) ** 0.5
+        if score.after <= 100 * (share + CHANCE_DEVIATIONS * spread):
+            return [
+                f"The model is right on {score.after:.1f}% of the test images of {what}, and "
+                f"guessing on {100 * share:.1f}%: do not use it. Check that the folders hold what "
+                "their names say, then learn again for more epochs, at a lower learning rate, or "
+                "from more images."
+            ]
+    return []
+
+
+def _about_old(tasks: Sequence[Score]) -> list[str]:
+    fallen = [
+        f"those of task {number} from {old.before:.1f}% to {old.after:.1f}%"
+        for number, old in enumerate(tasks, start=1)
+        if old.before is not None and old.after is not None and old.after < (1 - LOST) * old.before
+    ]
+    if not fallen:
+        return []
+    return [
+        f"Old classes lost more than a third of their accuracy: {', '.join(fallen)}. A larger "
+        "memory keeps them better: begin a new model with one, or learn the new classes for fewer "
+        "epochs."
+    ]

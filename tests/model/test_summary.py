@@ -1,0 +1,73 @@
+"""What `learn` says about its own work: nothing wrong goes unmentioned."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from bntricks.model.summary import summarise
+from bntricks.streams import Images
+
+GROUPS = (("cat", "dog"), ("owl",))
+BEFORE = [(0, 0)] * 8 + [(0, 1)] * 2 + [(1, 1)] * 10
+GOOD = [(0, 0)] * 9 + [(0, 2)] + [(1, 1)] * 8 + [(1, 0)] * 2 + [(2, 2)] * 10
+
+
+def summary(answered, *, before=BEFORE, groups=GROUPS, losses=(1.0, 0.5, 0.2)):
+    """Of a model that takes held-out images for these classes: pairs of a label and an answer."""
+    labels, predicted = (torch.tensor(part) for part in zip(*answered, strict=True))
+    model = SimpleNamespace(
+        learner=SimpleNamespace(predict=lambda x: predicted),
+        held_out=Images(torch.zeros(len(labels), 3, 8, 8, dtype=torch.uint8), labels),
+        groups=groups,
+        classes=tuple(name for group in groups for name in group),
+    )
+    return summarise(model, before, images=100, unreadable=(), losses=losses)
+
+
+def test_a_good_lesson_raises_no_concern_and_is_told_by_task_class_and_pair():
+    learned = summary(GOOD)
+    assert learned.concerns == ()
+    assert [(task.before, task.after) for task in learned.tasks] == [(90, 85), (None, 100)]
+    assert [(own.classes, own.images, own.after) for own in learned.classes] == [
+        (("cat",), 10, 90),
+        (("dog",), 10, 80),
+        (("owl",), 10, 100),
+    ]
+    first, second = learned.confused
+    assert (first.label, first.taken_for, first.images, first.percent) == ("dog", "cat", 2, 20)
+    assert (second.label, second.taken_for, second.images, second.percent) == ("cat", "owl", 1, 10)
+    assert learned.losses == (1.0, 0.5, 0.2)
+
+
+def test_a_model_that_guesses_is_not_handed_over_in_silence():
+    guesses = [(label, answer) for label in range(3) for answer in (0, 1, 2) for _ in range(4)]
+    (concern, *_) = summary(guesses, before=[]).concerns
+    assert "right on 33.3%" in concern
+    assert "do not use it" in concern
+
+
+def test_new_classes_that_were_not_learned_are_named_though_the_rest_is_fine():
+    unlearned = [(0, 0)] * 10 + [(1, 1)] * 10 + [(2, 0)] * 9 + [(2, 2)]
+    (concern,) = summary(unlearned).concerns
+    assert "10.0% of the test images of the new classes" in concern
+
+
+def test_a_loss_that_rose_at_the_end_is_mentioned():
+    (concern,) = summary(GOOD, losses=(1.0, 0.3, 0.2, 1.4)).concerns
+    assert "rose from 0.20 in epoch 3 to 1.40" in concern
+    assert "lower learning rate" in concern
+    assert summary(GOOD, losses=(1.0, 0.3, 0.2, 0.25)).concerns == ()
+
+
+def test_old_classes_that_lost_more_than_a_third_are_mentioned():
+    forgotten = [(0, 0)] * 6 + [(0, 2)] * 4 + [(1, 1)] * 5 + [(1, 2)] * 5 + [(2, 2)] * 10
+    (concern,) = summary(forgotten).concerns
+    assert "those of task 1 from 90.0% to 55.0%" in concern
+    assert "memory" in concern
+
+
+@pytest.mark.parametrize("groups", [(("cat",),), (("cat", "dog"),)])
+def test_what_was_not_measured_is_not_judged(groups):
+    learned = summary([(0, 0)], before=[], groups=groups)
+    assert learned.concerns == ()
