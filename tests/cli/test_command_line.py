@@ -53,10 +53,28 @@ def test_methods_and_streams_are_listed_for_people_and_programs(tmp_path):
     rows = json.loads(bnt("methods", "--json", cwd=tmp_path).stdout)
     row = next(row for row in rows if row["name"] == "er-bnt")
     assert (row["ema"], row["parameters"], row["forwards"]) == ("B_b", "B_t, B_M", 2)
+    assert round(row["new_share_of_phi"], 2) == 0.23
     assert "er-bnt-no-simulator" in bnt("methods", cwd=tmp_path).stdout
     names = {row["name"] for row in json.loads(bnt("streams", "--json", cwd=tmp_path).stdout)}
     assert {"seq-digits", "seq-cifar10", "seq-cifar100-20", "seq-tiny-imagenet", "folder"} <= names
     assert "seq-tiny-imagenet-20" in bnt("streams", cwd=tmp_path).stdout
+
+
+def test_norms_are_listed_and_drawn(tmp_path):
+    rows = {row["name"]: row for row in json.loads(bnt("norms", "--json", cwd=tmp_path).stdout)}
+    assert {"bn", "gn", "ln", "in", "cn", "brn", "tbbn", "adab2n", "gn+ws", "frozen"} <= set(rows)
+    assert (rows["gn"]["phi"], rows["cn"]["phi"], rows["brn"]["phi"]) == (
+        *("none", "moved", "moved and read"),
+    )
+    assert rows["adab2n"]["knobs"] == {"kappa": 0.4, "lambda_norm": 0.1}
+    assert "gn+ws" in bnt("norms", cwd=tmp_path).stdout
+    assert bnt("norms", "--picture", "norms.svg", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "norms.svg").read_text(encoding="utf-8").startswith("<svg")
+    refused(bnt("norms", "--picture", "norms.svg/x.svg", cwd=tmp_path), "cannot write")
+    refused(
+        bnt("run", "--stream", "seq-digits", "--norm", "gn", cwd=tmp_path),
+        *("--norm gn: it has no running statistics", "er-cur+buf"),
+    )
 
 
 def test_a_run_is_recorded_and_never_trained_twice(tmp_path):
@@ -119,6 +137,7 @@ NAMES = [
     *("er-cur+buf", "er-cur+prev", "er-balance-joint-train", "er-bnt-no-simulator"),
     *("er-bnt-imbalance-tracker", "icarl-concat", "icarl-bnt-no-simulator"),
     *("icarl-bnt-imbalance-tracker", "er-recalibrate", "er-even", "er-even-bnt"),
+    *("er-prev-joint", "er-track-memory", "er-track-aligned", "der++-joint"),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from bntricks.cli import console
 from bntricks.cli.app import Json, Switch, app, flag
 from bntricks.cli.printing import print_json
+from bntricks.errors import UserError
 from bntricks.runs.config import NORM_KNOBS
 
 
@@ -123,10 +124,13 @@ def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None 
 
 
 def _draw(path: Path) -> None:
-    from bntricks.files import write_atomically
+    from bntricks.files import shown, write_atomically
     from bntricks.report.diagrams import norms_picture, svg
 
-    write_atomically(path, svg(norms_picture(), card=True).encode())
+    try:
+        write_atomically(path, svg(norms_picture(), card=True).encode())
+    except OSError as error:
+        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
     print(f"written to {path}")
 
 
