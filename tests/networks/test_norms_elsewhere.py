@@ -1,15 +1,17 @@
 """Networks with another normalisation, wherever networks go: doctor, folding, GSS, export."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 
-from bntricks import NORMS, Learner, Model, UserError, diagnose, make
+from bntricks import NORMS, Learner, Model, Rows, UserError, diagnose, make, replace_norm, told
 from bntricks.doctor import repair
 from bntricks.networks.folded import PAYS, Folded, folded
 from bntricks.networks.norms import SCHEMES, bound
 from bntricks.networks.registry import build_network
-from bntricks.norm import drift, layers, phi
+from bntricks.norm import drift, layers, moments, phi
 from bntricks.recipes.sample_gradients import cosines, per_sample
 
 OURS = [name for name in NORMS.entries() if name in SCHEMES]
@@ -91,3 +93,15 @@ def test_every_norm_is_exported_as_it_evaluates(name, tmp_path):
     x, _ = batch(1, 5)
     (said,) = session.run(["probabilities"], {"images": x.numpy()})
     assert np.abs(said - model.predict_proba(x).numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["brn", "frozen", "tbbn", "adab2n"])
+def test_moments_of_deeper_layers_are_those_of_a_network_with_batchnorm(name):
+    net = network(name)
+    plain = replace_norm(copy.deepcopy(net), "bn")
+    x, _ = batch(1, 32)
+    with told(net, Rows(2, torch.arange(32) % 2)):
+        ours = moments(net, [x])
+    for key, other in moments(plain, [x]).items():
+        assert torch.allclose(ours[key].mean, other.mean, atol=1e-5), key
+        assert torch.allclose(ours[key].var, other.var, atol=1e-5), key
