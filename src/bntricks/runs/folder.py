@@ -31,7 +31,6 @@ from bntricks.runs.resolve import made_with, resolve, versions
 from bntricks.runs.tensorboard import tensorboard_sink
 from bntricks.runs.train import Outcome, Track, train
 from bntricks.streams import Stream
-from bntricks.training.backend import arithmetic
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.learner import Learner
 from bntricks.training.progress import Sink, warning
@@ -76,10 +75,7 @@ def run(
             warn=warn,
         )
         work = _Work(config, stream, folder, checkpoints, track, probe, keep_network)
-        with (
-            arithmetic(config.precision, deterministic=config.deterministic),
-            joined(config.ranks, config.device) as ranks,
-        ):
+        with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
             else:

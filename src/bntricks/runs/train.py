@@ -28,7 +28,7 @@ from bntricks.runs.saved import Saved, checked
 from bntricks.runs.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
-from bntricks.training.backend import compile_passes, keep_freed_memory
+from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, learn_epochs
@@ -69,6 +69,19 @@ def train(
     ranks: Ranks = ALONE,
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
+    with arithmetic(config.precision, deterministic=config.deterministic):
+        return _train(config, stream, track, sink, checkpoints, probe, ranks)
+
+
+def _train(
+    config: Config,
+    stream: Stream,
+    track: Track,
+    sink: Sink,
+    checkpoints: Checkpoints | None,
+    probe: Probe | None,
+    ranks: Ranks,
+) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
     learner = build(config, stream)
