@@ -12,6 +12,7 @@ from torch import nn
 
 from bntricks import IncrementalClassifier, Model, diagnose, recalibrate
 from bntricks.model.export import Deployed
+from bntricks.networks.norms import NORMS
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.config import Config
@@ -51,6 +52,16 @@ def test_a_run_that_is_resumed_in_the_middle_of_a_task_ends_like_one_that_was_no
                 train(config, stream[:2], checkpoints=Failing(tmp_path, depends, seconds=0))
         resumed = train(config, stream[:2], checkpoints=Checkpoints(tmp_path, depends))
         assert digest(resumed.learner.state_dict()) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("norm", list(NORMS.entries()))
+def test_every_normalisation_learns_on_a_device(norm, kind):
+    with pretend(kind):
+        how = {**LITTLE, "stream": "seq-digits", "width": 8, "images_per_class": 8, "device": kind}
+        stream, config = resolve(Config(method="er", norm=norm, **how), None)
+        learner = train(config, stream[:2]).learner
+        assert {tensor.device.type for tensor in learner.net.state_dict().values()} == {kind}
 
 
 @pytest.mark.parametrize("kind", KINDS)
