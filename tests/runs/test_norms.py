@@ -59,6 +59,7 @@ def test_what_makes_no_sense_is_refused_in_a_line_before_any_work(options, messa
 
 def test_a_variant_of_batchnorm_is_not_split_over_processes(monkeypatch):
     monkeypatch.setattr("bntricks.runs.resolve.launched", lambda: (0, 2))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     with pytest.raises(UserError, match="norm frozen: it cannot be split over processes"):
         resolved(norm="frozen", ranks=2)
 
