@@ -108,7 +108,7 @@ def test_the_command_under_torchrun_writes_one_record_and_refuses_what_cannot_be
         [*run, "--method", "icarl"], cwd=tmp_path, capture_output=True, text=True, timeout=300
     )
     assert refused.returncode != 0
-    assert "--method icarl cannot be split" in refused.stderr
+    assert "--method icarl: this method cannot be split" in refused.stderr
 
 
 class Messages:
