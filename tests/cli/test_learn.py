@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from bntricks import Model
+from bntricks.files import shown
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 
 ASK = """
@@ -167,10 +168,10 @@ def test_predictions_are_printed_for_people_and_spreadsheets(bnt, model, tmp_pat
         capture_output=True,
         check=True,
     )
-    rows = list(csv.reader(io.StringIO(os.fsdecode(done.stdout))))
+    rows = list(csv.reader(io.StringIO(done.stdout.decode())))
     assert rows == [
         ["path", "label", "probability"],
-        [odd, answer["label"], str(answer["probability"])],
+        [shown(odd), answer["label"], str(answer["probability"])],
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -123,9 +122,10 @@ def export(
 
 
 def _print_csv(rows: list[tuple[str, str, float]]) -> None:
-    """File names come out as the bytes they are, whatever the terminal's encoding."""
+    """In UTF-8, whatever the terminal's encoding. Names that do not print are escaped, as they are
+    everywhere; `--json` has them as they are."""
     from bntricks.report.tables import csv_text
 
     sys.stdout.flush()
-    sys.stdout.buffer.write(os.fsencode(csv_text(["path", "label", "probability"], rows)))
+    sys.stdout.buffer.write(csv_text(["path", "label", "probability"], rows).encode())
     sys.stdout.buffer.flush()
