@@ -149,7 +149,8 @@ class Learner:
         """
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
-        check_finite(x, "the batch")
+        if x.device.type == "cpu":  # on a device the step would wait; there a NaN loss shows it
+            check_finite(x, "the batch")
         raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
         _check_announced(raw.y, self.state.lesson.seen)
         self._forget_fit()
