@@ -48,7 +48,7 @@ model = Model.adopt(
     test={name: test[name] for name in old},
     view=view,
 )
-learned = model.learn({name: train[name] for name in new}, epochs=8)
+learned = model.learn({name: train[name] for name in new}, epochs=15)
 print(f"digits 0-4: {learned.tasks[0].before:.1f}% before, {learned.tasks[0].after:.1f}% after")
 print(f"digits 5-9: {learned.tasks[1].after:.1f}%")
 

@@ -83,7 +83,7 @@ def test_a_model_is_taught_examined_saved_and_asked(bnt, first, second, tmp_path
             learn = ["learn", folder, "--into", model, "--epochs", 2, "--device", kind]
             done = bnt(*learn, *flags)
             assert done.code == 0, done.err
-            assert done.err == ""
+            assert "could not examine" not in done.err
         on_device = json.loads(bnt("predict", model, first, "--device", kind, "--json").out)
     on_host = json.loads(bnt("predict", model, first, "--json").out)
     for found, expected in zip(on_device, on_host, strict=True):

@@ -19,7 +19,10 @@ SMALL = ("--stream", "seq-digits", "--images-per-class", 4, "--width", 2, "--sta
         (("--memory", 10**15), [f"--memory {10**15}", "less than or equal to 10000000"]),
         (("--threads", 10**6), ["--threads 1000000", "less than or equal to 1024"]),
         (("--method", "lwf", "--decay", "1e308"), ["--decay 1e+308", "less than or equal to"]),
-        (("--net", "x:y"), ["unknown network 'x:y': there are resnet, mlp; one of your own is"]),
+        (
+            ("--net", "x:y"),
+            ["unknown network 'x:y': there are resnet, mlp", "; one of your own is"],
+        ),
         (("--seed", 0, 1), ["bnt run does not take '1': an option has one value"]),
     ],
 )

@@ -228,7 +228,7 @@ def test_effort_may_change_between_calls():
         (lambda model, x, y: model.predict(x[0]), "1 dimensions"),
         (lambda model, x, y: model.predict(x.reshape(-1, 1, 8, 8)), "the model takes .64"),
         (lambda model, x, y: model.fit(x.reshape(-1, 1, 8, 8)[:1], y[:1]), "1 sample"),
-        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "lr -1: it must"),
+        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "lr -1.0: it must"),
         (
             lambda model, x, y: clone(model).set_params(lr=1e30).fit(x, y),
             "not finite .* lower",

@@ -136,7 +136,7 @@ def test_runs_that_differ_from_the_smoke_scale_are_judged():
     for knobs in ({"epochs": 40}, {"width": 8}):
         assert judge(smoke_runs(**{**SMOKE, **knobs})).verdict == "holds"
     # A study may say that its smallest scale is as good as another.
-    same = {name: {"seeds": 2, "overrides": SMOKE} for name in ("paper", "lite", "smoke")}
+    same = {name: {"seeds": 2, "overrides": SMOKE} for name in SCALES}
     assert judge(smoke_runs(**SMOKE), scale=same).verdict == "holds"
 
 

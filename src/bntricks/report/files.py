@@ -3,7 +3,6 @@ behind them, and the page. It is written whole or not at all."""
 
 from __future__ import annotations
 
-import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any
 import vl_convert
 
 from bntricks.errors import RunError, UserError
-from bntricks.files import PARTIAL, held, remove_leftovers, shown
+from bntricks.files import PARTIAL, held, regular_file, remove_leftovers, shown
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.page import Section, report_html
@@ -59,7 +58,7 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
     """Write all of these files or none; the page's path. Each is written beside its place first,
     so that nothing but the renaming is left to do when the first one is replaced; two writers take
     turns, and a request to stop waits until the last one is in its place."""
-    places = {folder / name: content for name, content in contents.items()}
+    places = {regular_file(folder / name): content for name, content in contents.items()}
     partial = {path: path.with_name(f".{path.name}{PARTIAL}") for path in places}
     parents = {path.parent for path in (folder / PAGE, *places)}
     with _writing_to(folder):
@@ -68,8 +67,6 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
         with held(folder / PAGE, wait=True):
             try:
                 for path, content in places.items():
-                    if path.is_dir():
-                        raise IsADirectoryError(errno.EISDIR, f"{path.name} is a folder")
                     partial[path].write_bytes(content)
                 with postponed():
                     for path in places:

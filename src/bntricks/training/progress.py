@@ -37,7 +37,8 @@ class Progress:
         self.loss: Tensor | None = None
         self.epoch_losses: list[float] = []
         """The mean loss of each epoch that is over."""
-        self._sum, self._summed = torch.zeros(()), 0
+        self._sum: Tensor | None = None
+        self._summed = 0
         self.reported_at = time.monotonic()
         self.where: dict[str, int] = {}
 
@@ -49,7 +50,8 @@ class Progress:
         new = (self.first_bad < 0) & ~loss.isfinite()
         self.first_bad = torch.where(new, self.done, self.first_bad)
         self.loss = loss
-        self._sum, self._summed = self._sum.to(loss.device) + loss, self._summed + 1
+        self._sum = loss if self._sum is None else self._sum + loss
+        self._summed += 1
         if time.monotonic() - self.reported_at >= REPORT_SECONDS:
             self.emit("progress")
 
@@ -57,9 +59,9 @@ class Progress:
         """Read the newest loss, and say where the run is."""
         self.reported_at = time.monotonic()
         self.check()
-        if event == "epoch":
+        if event == "epoch" and self._sum is not None:
             self.epoch_losses.append(self._sum.item() / self._summed)
-            self._sum, self._summed = torch.zeros(()), 0
+            self._sum, self._summed = None, 0
         loss = None if self.loss is None else self.loss.item()
         at = {"step": self.done, "steps": self.total, "loss": loss}
         self.sink({"event": event, **self.where, **at, **self.details()})
