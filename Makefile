@@ -27,7 +27,7 @@ $(TOOLS): $(READY)
 
 setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 
-demo: $(READY) ## BN Tricks against plain replay on embedded images, five minutes
+demo: $(READY) ## BN Tricks against plain replay on embedded images, some minutes
 	$(BIN)/bnt demo
 
 lint: $(TOOLS) ## ruff, mypy and import-linter
@@ -36,7 +36,7 @@ lint: $(TOOLS) ## ruff, mypy and import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-test: lint ## lint, types and the tests, within five minutes
+test: lint ## lint, types and the fast tests
 	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow'
 
 test-all: export BNT_NO_SKIP = 1

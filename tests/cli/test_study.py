@@ -16,7 +16,7 @@ pytestmark = pytest.mark.journey
 def test_a_smoke_study_runs_and_lists_every_claim(tmp_path):
     done = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "8 runs, about" in done.stderr
+    assert "8 runs, " in done.stderr
     assert "ER-Cur+Prev has a positive BWT" in " ".join(done.stdout.split())
     assert len(list(tmp_path.glob("runs/*/record.json"))) == 8
     for name in ("report.html", "results.tex", "verdicts.csv"):
@@ -66,7 +66,7 @@ def test_a_study_of_features_ends_with_maps_and_a_report_shows_them_again(name, 
     assert files <= {path.name for path in (tmp_path / "elsewhere" / "figures").iterdir()}
     damaged = next(tmp_path.glob(f"runs/*/map-{name}.json"))
     damaged.write_text(damaged.read_text()[:-9])
-    refused(bnt("report", "runs", cwd=tmp_path), f"map-{name}.json is no map of a run")
+    refused(bnt("report", "runs", cwd=tmp_path), f"map-{name}.json is not a map of a run")
 
 
 def test_an_unknown_study_or_method_is_a_clear_line(tmp_path):

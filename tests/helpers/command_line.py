@@ -17,7 +17,7 @@ def bnt(*arguments, cwd, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
 
 

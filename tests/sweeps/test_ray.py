@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 from bntricks.sweeps.ray import Request, sweep_on_ray
 from bntricks.runs.config import Config
+from bntricks.runs.record import Record
 from bntricks.sweeps.local import Shared, sweep
 
 little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=50)
@@ -29,19 +30,19 @@ if len(sys.argv) > 2:
     results = sweep_on_ray(configs, order, Request(sys.argv[2]))
 else:
     results = sweep(configs, order, workers=2)
-assert all(isinstance(result, dict) for result in results), results
+assert all(isinstance(result, Record) for result in results), results
 """
+
+
+# Of a cluster that only this machine can reach, everybody must know that.
+LOOPBACK = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 def node(*flags):
     """A node in a session of its own, so that all of it can be killed at once."""
     return subprocess.Popen(
         [RAY, "start", *flags, "--node-ip-address", "127.0.0.1", "--num-cpus", "1", "--block"],
-        env={
-            **os.environ,
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        },
+        env={**os.environ, **LOOPBACK},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -71,7 +72,9 @@ class Cluster:
 
     def size(self):
         command = [RAY, "status", "--address", self.address]
-        status = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        status = subprocess.run(
+            command, env={**os.environ, **LOOPBACK}, capture_output=True, text=True, timeout=60
+        ).stdout
         return status.partition("Pending:")[0].count(" 1 node_")
 
 

@@ -51,7 +51,7 @@ def demo(
 ) -> None:
     """Compare SGD, ER, ER-BNT and Joint on embedded images; nothing is downloaded.
 
-    Takes five minutes on two cores, or less. Runs that are already there are not trained again, so
+    Takes some minutes on two cores. Runs that are already there are not trained again, so
     an interrupted demo continues where it stopped.
 
     Parameters
