@@ -1,6 +1,7 @@
 """Sweeps on a real cluster of two Ray nodes, one of which is killed on the way."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -34,15 +35,11 @@ assert all(isinstance(result, Record) for result in results), results
 """
 
 
-# Of a cluster that only this machine can reach, everybody must know that.
-LOOPBACK = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-
-
 def node(*flags):
     """A node in a session of its own, so that all of it can be killed at once."""
     return subprocess.Popen(
         [RAY, "start", *flags, "--node-ip-address", "127.0.0.1", "--num-cpus", "1", "--block"],
-        env={**os.environ, **LOOPBACK},
+        env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -72,9 +69,7 @@ class Cluster:
 
     def size(self):
         command = [RAY, "status", "--address", self.address]
-        status = subprocess.run(
-            command, env={**os.environ, **LOOPBACK}, capture_output=True, text=True, timeout=60
-        ).stdout
+        status = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
         return status.partition("Pending:")[0].count(" 1 node_")
 
 
@@ -163,8 +158,8 @@ def test_a_lost_head_is_one_line_that_says_what_to_do(tmp_path):
     cluster.lose()
     _, errors = process.communicate(timeout=50)  # Ray's own patience is a minute
     assert process.returncode == 1, errors
-    line = f"bnt: the Ray cluster at {cluster.address} is lost: start it again, and repeat"
-    assert errors.splitlines()[-1].startswith(line)
+    line = r"bnt: the Ray cluster at [\d.]+:\d+ is lost: start it again, and repeat the command"
+    assert re.match(line, errors.splitlines()[-1])
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "nowhere.invalid:1"])
