@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -118,3 +119,20 @@ def test_a_stream_that_is_full_or_closed_is_one_line(command, code, words, tmp_p
     assert len(done.stderr.splitlines()) == bool(words)
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_request_to_stop_that_a_library_takes_for_an_error_still_ends_the_command(
+    bnt, monkeypatch, number, code
+):
+    def interrupted():
+        try:
+            signal.raise_signal(number)
+        except SystemExit:
+            raise TypeError("'str' object is not an instance of 'tuple'") from None
+
+    monkeypatch.setattr("bntricks.methods.entries", interrupted)
+    done = bnt("methods")
+    assert done.code == code
+    assert done.err.splitlines() == ["bnt: interrupted" if code == 130 else "bnt: terminated"]

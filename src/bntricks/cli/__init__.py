@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -38,8 +39,9 @@ from bntricks.files import shown
 def main() -> NoReturn:
     """Run the command line. A planned failure is one message and an exit code, not a traceback."""
     # Not KeyboardInterrupt: code that catches it on the way would decide the exit code.
-    signal.signal(signal.SIGINT, _stop)
-    signal.signal(signal.SIGTERM, _stop)
+    stopped: list[int] = []
+    signal.signal(signal.SIGINT, partial(_stop, stopped))
+    signal.signal(signal.SIGTERM, partial(_stop, stopped))
     try:
         _check_standard_streams()
         with within_memory():
@@ -60,18 +62,26 @@ def main() -> NoReturn:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:
         message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
-    except BrokenPipeError:  # as if by the signal that other programs end with
-        _discard_output()
-        sys.exit(141)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        if error.filename is not None:  # such as a name that is too long
-            message, code = f"cannot use {shown(error.filename)}: {reason}", 2
-        else:
-            _discard_output()
-            message, code = f"cannot write the output: {reason}", 1
+    except Exception as error:
+        if stopped:  # a compiled library may have made an error of its own out of the request
+            sys.exit(stopped[0])
+        message, code = _unplanned(error)
     console.complain(message)
     sys.exit(code)
+
+
+def _unplanned(error: Exception) -> tuple[str, int]:
+    """What to say about an error of the system, and the exit code; any other is raised again."""
+    if isinstance(error, BrokenPipeError):  # as if by the signal that other programs end with
+        _discard_output()
+        sys.exit(141)
+    if not isinstance(error, OSError):
+        raise error
+    reason = error.strerror or str(error)
+    if error.filename is not None:  # such as a name that is too long
+        return f"cannot use {shown(error.filename)}: {reason}", 2
+    _discard_output()
+    return f"cannot write the output: {reason}", 1
 
 
 def _check_standard_streams() -> None:
@@ -103,6 +113,7 @@ def _suggestion() -> str | None:
     return None
 
 
-def _stop(number: int, frame: object) -> NoReturn:
+def _stop(stopped: list[int], number: int, frame: object) -> NoReturn:
+    stopped.append(128 + number)
     console.complain("interrupted" if number == signal.SIGINT else "terminated")
     sys.exit(128 + number)
