@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 def labels(configs: Sequence[Config]) -> list[str]:
-    """A name for each run without its seed: its method, its stream, and whatever else differs."""
+    """A name for each run without its seed: its method, its stream, and whatever else differs
+    and is set."""
     values = [config.model_dump(mode="json", exclude={"hyper"}) for config in configs]
     always_named = ("method", "stream", "seed")
     varying = [
@@ -31,7 +32,9 @@ def labels(configs: Sequence[Config]) -> list[str]:
     ]
     return [
         f"{each['method']} on {each['stream']}"
-        + "".join(f", {key.replace('_', ' ')} {each[key]}" for key in varying)
+        + "".join(
+            f", {key.replace('_', ' ')} {each[key]}" for key in varying if each[key] is not None
+        )
         for each in values
     ]
 
