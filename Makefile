@@ -7,7 +7,7 @@ TOOLS := $(VENV)/.tools
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format clean
+.PHONY: help setup demo test test-all lint format docs clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -46,6 +46,10 @@ test-all: test ## those and what needs extras or time; a skip is a failure
 format: $(TOOLS) ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(TOOLS) ## the documentation as a site in build/site, to be opened from disk
+	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

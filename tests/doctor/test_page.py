@@ -1,9 +1,7 @@
 """The page of a diagnosis: whole without a network, safe with any name, silent in a browser."""
 
 import json
-import os
 import re
-import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -13,14 +11,10 @@ from torch import nn
 from bntricks import UserError, diagnose
 from bntricks.doctor.charts import figures
 from bntricks.doctor.tables import accuracy_table, layer_table
+from helpers.browsing import quiet_page
 from helpers.doctor_data import groups
 
 HOSTILE = "<b>\"&'</script>"
-FLAGS = [
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-    *(["--no-sandbox"] if os.geteuid() == 0 else []),
-]
 
 
 @pytest.fixture(scope="module")
@@ -103,29 +97,10 @@ def test_a_page_that_cannot_be_written_is_one_line(diagnosis, tmp_path):
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_a_browser_shows_it_offline_without_a_message(diagnosis, tmp_path, scheme, width):
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if chromium is None:
-        pytest.skip("needs chromium")
+def test_a_browser_shows_it_offline_without_a_message(diagnosis, browser, tmp_path, scheme, width):
     address = diagnosis.write_page(tmp_path / "p.html").as_uri()
-    messages = []
-    with playwright.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, headless=True, args=FLAGS)
-        context = browser.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True
-        )
-        page = context.new_page()
-        page.on("console", lambda message: messages.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: messages.append(f"error: {error}"))
-        page.on(
-            "request",
-            lambda request: messages.append(request.url) if request.url != address else None,
-        )
-        page.goto(address)
+    with quiet_page(browser, address, scheme=scheme, width=width) as page:
         page.wait_for_selector("html.ready", state="attached", timeout=20_000)
         assert page.locator(".chart svg").count() == 4
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("main b").count() == 0
-        browser.close()
-    assert messages == []

@@ -1,7 +1,5 @@
 """The page in a real browser, from the file system: silent, offline, and answering to hands."""
 
-import os
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,29 +8,13 @@ from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.files import write
 from bntricks.report.records import load_records
+from helpers.browsing import quiet_page
 from helpers.feature_maps import of_statistics, written
 from helpers.records import HOSTILE, runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-FLAGS = [
-    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-    *(["--no-sandbox"] if os.geteuid() == 0 else []),
-]
 FINALS = {"er": 50.0, "er-bnt": 65.0, "gem": 9.0, HOSTILE: 30.0}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if found is None:
-        pytest.skip("needs chromium")
-    with playwright.sync_playwright() as play:
-        started = play.chromium.launch(executable_path=found, headless=True, args=FLAGS)
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")
@@ -48,20 +30,11 @@ def address(tmp_path_factory):
 
 @pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=str)
 def opened(request, browser, address):
-    """The page, and what it said or asked for."""
+    """The page, which says nothing and asks for nothing."""
     scheme, width = request.param
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True
-    )
-    page, heard = context.new_page(), []
-    page.on("console", lambda message: heard.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
-    page.on("request", lambda asked: heard.append(asked.url) if asked.url != address else None)
-    page.goto(address)
-    page.wait_for_selector("html.ready", state="attached", timeout=20_000)
-    yield page
-    context.close()
-    assert heard == []
+    with quiet_page(browser, address, scheme=scheme, width=width) as page:
+        page.wait_for_selector("html.ready", state="attached", timeout=20_000)
+        yield page
 
 
 def column(page, number):
