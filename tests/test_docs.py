@@ -108,7 +108,7 @@ def folder_name(folder, source):
 def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # What a page registers is forgotten with it.
-    for registry in (methods._METHODS, NETWORKS, NORMS, OPTIMISERS):
+    for registry in (methods.METHODS, NETWORKS, NORMS, OPTIMISERS):
         monkeypatch.setattr(registry, "_entries", dict(registry.entries()))
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
+    from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model import Model as Model
@@ -74,6 +75,7 @@ _NAMES = {
     "doctor": "Diagnosis diagnose mixed",
     "errors": "RunError UserError",
     "estimator": "IncrementalClassifier",
+    "imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
     "model": "Model",

@@ -34,6 +34,7 @@ from bntricks.errors import (
     within_memory,
 )
 from bntricks.files import shown
+from bntricks.imports import own_fault
 
 
 def main() -> NoReturn:
@@ -65,7 +66,8 @@ def main() -> NoReturn:
     except Exception as error:
         if stopped:  # a compiled library may have made an error of its own out of the request
             sys.exit(stopped[0])
-        message, code = _unplanned(error)
+        fault = own_fault(error)
+        message, code = _unplanned(error) if fault is None else (fault, 1)
     console.complain(message)
     sys.exit(code)
 

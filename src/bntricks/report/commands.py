@@ -19,10 +19,11 @@ def run_command(config: Config) -> str:
     """The same for a run that has no record yet."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper = knobs.pop("hyper")
+    hyper, imports = knobs.pop("hyper"), knobs.pop("imports")
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
-    flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]
+    own = {"import": list(imports)}
+    flags = [_flag(*each) for part in (own, always, changed, hyper) for each in part.items()]
     return shlex.join(["bnt", "run", *chain(*flags)])
 
 
