@@ -85,11 +85,17 @@ def build(
         groups=tuple(groups),
         results=results_table(groups, study, scale),
         verdicts=tuple(judgements),
-        verdict_table=verdict_table(judgements, remark) if judgements else None,
+        verdict_table=_claims(judgements, remark, study) if judgements else None,
         verdict_figure=verdict_chart(judgements, remark),
         streams=tuple(_stream_parts(streams)),
         maps=tuple(_named(feature_maps(groups), set())) if not study or study.probe else (),
     )
+
+
+def _claims(judgements: list[Judgement], remark: str, study: Study | None) -> Table:
+    """A study that reproduces nothing of the paper's makes claims of its own."""
+    own = study is not None and not study.artefacts
+    return verdict_table(judgements, remark, *(["The study's claims"] if own else []))
 
 
 def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:

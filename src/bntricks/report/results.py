@@ -10,7 +10,14 @@ from itertools import combinations
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, stream_title
 from bntricks.report.tables import Cell, Table, number, table_of
-from bntricks.report.verdicts import DIGITS, FEWEST_SEEDS, Judgement, groups_of, paper_entry
+from bntricks.report.verdicts import (
+    DIGITS,
+    FEWEST_SEEDS,
+    Judgement,
+    changes,
+    groups_of,
+    paper_entry,
+)
 from bntricks.runs.config import Config
 
 NOT_PROTOCOL = {"method", "stream", "seed", "memory", "device", "threads"} | OF_THE_METHOD
@@ -22,14 +29,19 @@ def results_table(
 ) -> Table:
     """A row for each group of runs. With a study, the paper's value is that of the same variant."""
     entries = [_paper_entry(group, study, scale) for group in groups]
+    notes = _notes(groups, entries)
+    if changed := _changes(groups, study, scale):
+        notes.append(f"Not the study's own protocol: {', '.join(changed)}.")
     rows = [
         _result(group, entry, mark)
         for group, entry, mark in zip(groups, entries, best(groups), strict=True)
     ]
-    return table_of("Results", rows, _notes(groups, entries))
+    return table_of("Results", rows, notes)
 
 
-def verdict_table(judgements: Sequence[Judgement], remark: str = "") -> Table:
+def verdict_table(
+    judgements: Sequence[Judgement], remark: str = "", title: str = "The paper's claims"
+) -> Table:
     """A row for each claim. The remark, such as "(cut-down data)", stands beside our numbers."""
     rows = [
         {
@@ -64,9 +76,10 @@ def verdict_table(judgements: Sequence[Judgement], remark: str = "") -> Table:
     if any(judged.reason for judged in judgements):
         notes.append(
             f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
-            "runs of more than the smoke scale, which only shows that everything works."
+            "runs of the study's own protocol at more than the smoke scale, which only shows that "
+            "everything works."
         )
-    return table_of("The paper's claims", rows, notes)
+    return table_of(title, rows, notes)
 
 
 def compared(claim: Claim) -> str:
@@ -89,6 +102,23 @@ def metric_title(metric: str) -> str:
         case ["every_task", task]:
             return f"every task: task {task} decides"
     return metric.replace("_", " ").replace(".", ": ")
+
+
+def _changes(
+    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
+) -> list[str]:
+    """What the runs of a study do differently from what it says, in words."""
+    if study is None or scale is None or not study.streams:
+        return []
+    found: dict[str, None] = {}
+    for group in groups:
+        for variant in study.variants:
+            side = Side(method=group.method, stream=group.stream, variant=variant.label)
+            if groups_of(study, scale, side, [group]):
+                for key, (own, wanted) in changes(study, scale, side, group).items():
+                    found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
+                break
+    return list(found)
 
 
 def _paper_entry(group: Group, study: Study | None, scale: ScaleName | None) -> Entry | None:

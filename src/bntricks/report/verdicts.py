@@ -16,7 +16,7 @@ from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
-from bntricks.runs.config import Config
+from bntricks.runs.config import NORM_KNOBS, Config
 from bntricks.runs.record import Record
 
 Verdict = Literal["holds", "does not hold", "undecided", "not judged", "not run"]
@@ -25,6 +25,13 @@ FEWEST_SEEDS = 3
 """Two seeds can agree by chance to any number of digits."""
 DIGITS = 2
 """Of an interval as it is printed. No verdict rests on digits that nobody sees."""
+
+
+NO_CHANGE = {"method", "stream", "hyper", "imports", "device", "threads", "compile"}
+NO_CHANGE |= {"deterministic", "ranks"}
+"""Options that a study does not set, or that no result depends on but for its last bits."""
+DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
+"""Options that a run does not keep if nothing in it uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,26 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
+def changes(
+    study: Study, scale: ScaleName, side: Side, group: Group
+) -> dict[str, tuple[Any, Any]]:
+    """Options that decide a result and that the study would set differently: the value that these
+    runs have, and the study's."""
+    stream = side.stream if side.stream in study.streams else study.streams[0]
+    default = Config().model_dump(mode="json")
+    wanted = {**default, **study.values(scale, stream, side.variant)}
+    wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
+    return {
+        key: (own, wanted[key])
+        for key, own in group.knobs.items()
+        if key in wanted.keys() - NO_CHANGE
+        and own != wanted[key]
+        # A run has the default of an option that its method or norm does not use.
+        and not (key in DROPPED and own == default[key])
+        and not (key == "memory" and wanted[key] is None)
+    }
+
+
 def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
     """This number of every run that has it."""
     numbers = {record.seed: value(record, metric) for record in records}
@@ -104,6 +131,8 @@ def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
 
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
+    if "paper" not in study.scale:
+        return None
     knobs = study.values("paper", side.stream, side.variant)
     memory = knobs.pop("memory", None)
     return None if knobs else load_reported().find(side.method, side.stream, memory)
@@ -144,7 +173,10 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     smoke = scale == "smoke" or any(
         _is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
     )
-    reason = _why_not_judged(smoke, shown.n) if tested else ""
+    changed = any(
+        changes(study, scale, side, group) for _, side, matching in sides for group in matching
+    )
+    reason = _why_not_judged(smoke, changed, shown.n) if tested else ""
     verdict = _decide(claim, shown) if tested else "not run"
     ps = [each.p for each in tested.values() if each.p is not None]
     return Judgement(
@@ -171,10 +203,12 @@ def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
     return [f"every_task:{task}" for task in range(1, tasks + 1)]
 
 
-def _why_not_judged(smoke: bool, seeds: int) -> str:
+def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
     """Empty if nothing speaks against a verdict."""
     if smoke:
         return "smoke scale"
+    if changed:
+        return "changed protocol"
     if seeds >= FEWEST_SEEDS:
         return ""
     return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
@@ -182,6 +216,8 @@ def _why_not_judged(smoke: bool, seeds: int) -> str:
 
 def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
     """Whether its knobs are those of the smoke scale, although the report is to be of another."""
+    if "smoke" not in study.scale:
+        return False
     smoke, wanted = (
         {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
         for each in ("smoke", scale)
