@@ -66,6 +66,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     )
     from bntricks.sweeps.local import Failure as Failure, Shared as Shared, sweep as sweep
     from bntricks.sweeps.plan import plan as plan
+    from bntricks.sweeps.search import Range as Range, search as search
     from bntricks.training.learner import Learner as Learner
     from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
 
@@ -101,6 +102,7 @@ _NAMES = {
     "streams": "View from_arrays open_stream",
     "sweeps.local": "Failure Shared sweep",
     "sweeps.plan": "plan",
+    "sweeps.search": "Range search",
     "training.learner": "Learner",
     "training.optimisers": "OPTIMISERS",
 }

@@ -23,6 +23,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     predict,
     run,
     study,
+    sweep,
 )
 from bntricks.cli.app import app, closest_flag, flag
 from bntricks.errors import (
@@ -109,7 +110,7 @@ def _suggestion() -> str | None:
     """The flag that was probably meant: a misspelt switch is parsed as a hyper-parameter, and then
     lacks a value."""
     command, *words = [*sys.argv[1:], ""]
-    for word in words if command in ("run", "learn") else ():
+    for word in words if command in ("run", "learn", "sweep") else ():
         if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):
             return f"unknown flag {word}: did you mean {close}?"
     return None
