@@ -116,12 +116,15 @@ def test_the_best_cell_has_finished_all_of_its_runs():
 
 def test_the_winner_is_trained_on_all_training_images():
     assert FOUND.config.validation is None
-    assert command(FOUND) == "bnt run --method er --stream seq-cifar10 --seed 0 --lr 0.1 --memory 200"
+    assert (
+        command(FOUND) == "bnt run --method er --stream seq-cifar10 --seed 0 --lr 0.1 --memory 200"
+    )
 
 
 def test_two_knobs_are_drawn_as_a_heat_map_and_listed_best_first():
     figure = heat_map(FOUND)
-    assert [(row["lr"], row["memory"], row["acc"]) for row in figure.rows][0] == ("0.01", "200", 41.0)
+    first = figure.rows[0]
+    assert (first["lr"], first["memory"], first["acc"]) == ("0.01", "200", 41.0)
     rows = table(FOUND).rows
     assert [row[0].text for row in rows] == ["0.1", "0.01", "0.01", "0.1"]
     assert [row[2].bold for row in rows] == [True, False, False, False]

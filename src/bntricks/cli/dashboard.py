@@ -33,9 +33,7 @@ def labels(configs: Sequence[Config]) -> list[str]:
     return [
         f"{each['method']} on {each['stream']}"
         + "".join(
-            f", {key.replace('_', ' ')} {each[key]}"
-            for key in varying
-            if each.get(key) is not None
+            f", {key.replace('_', ' ')} {each[key]}" for key in varying if each.get(key) is not None
         )
         for each in values
     ]

@@ -104,9 +104,7 @@ def metric_title(metric: str) -> str:
     return metric.replace("_", " ").replace(".", ": ")
 
 
-def _changes(
-    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
-) -> list[str]:
+def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | None) -> list[str]:
     """What the runs of a study do differently from what it says, in words."""
     if study is None or scale is None or not study.streams:
         return []

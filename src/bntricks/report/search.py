@@ -3,14 +3,13 @@ command that trains the best on all training images."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import altair as alt
 
-from bntricks.report.charts import TIP_SEEDS, Figure
+from bntricks.report.charts import TIP_SEEDS, Figure, Row
 from bntricks.report.commands import run_command
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, figure_html
@@ -116,7 +115,7 @@ def table(found: Found) -> Table:
 def heat_map(found: Found) -> Figure | None:
     """ACC by the values of two knobs; None if not two knobs were searched, or none finished."""
     names = list(found.cells[0].knobs)
-    rows = [
+    rows: list[Row] = [
         {
             **{name: drawable(worded(value)) for name, value in cell.knobs.items()},
             "acc": cell.acc,

@@ -103,9 +103,7 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
-def changes(
-    study: Study, scale: ScaleName, side: Side, group: Group
-) -> dict[str, tuple[Any, Any]]:
+def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
     """Options that decide a result and that the study would set differently: the value that these
     runs have, and the study's."""
     stream = side.stream if side.stream in study.streams else study.streams[0]

@@ -1,5 +1,5 @@
-"""A search for hyper-parameters: runs that differ in some knobs, over a grid or at random, tested on
-images cut from the training images."""
+"""A search for hyper-parameters: runs that differ in some knobs, over a grid or at random, and are
+tested on images cut from the training images."""
 
 from __future__ import annotations
 
