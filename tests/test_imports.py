@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,12 +10,14 @@ from bntricks import NETWORKS, Config, UserError, import_code, run
 from bntricks.imports import loaded, own_fault
 from bntricks.methods import METHODS, entries
 from bntricks.report.commands import run_command
+from bntricks.report.groups import group
 from bntricks.runs.folder import resume
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.streams.registry import OPENERS
 from bntricks.sweeps.local import Failure, Shared, sweep
 from helpers.command_line import DIGITS, bnt, refused
 from helpers.own_code import EXAMPLE, OWN, TINY, forgetful, own_method
+from helpers.records import runs
 
 DIGITS_NOW = {"stream": "seq-digits", "images_per_class": 24, "epochs": 1, "width": 2}
 DIGITS_NOW |= {"blocks": 1, "stages": 2}
@@ -103,6 +106,10 @@ def test_a_module_is_imported_by_its_name(tmp_path, monkeypatch):
     source = METHODS.source("by-module")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     assert (source.name, source.sha256) == ("a_module_of_mine", digest)
+    [code] = loaded()
+    elsewhere = replace(code, source=replace(source, sha256="0" * 64))
+    with pytest.raises(UserError, match="it is not the same here as where the command was given"):
+        elsewhere.load()
 
 
 def test_an_error_of_ones_own_code_is_named_with_its_place(tmp_path):
@@ -175,6 +182,16 @@ def test_installed_packages_bring_their_own_by_entry_points(tmp_path):
         assert "my-" in bnt(command, cwd=tmp_path).stdout
     unknown = bnt("run", "--method", "their-other", cwd=tmp_path)
     refused(unknown, "a_broken_plugin is not there: ModuleNotFoundError: No module named 'nowhere'")
+
+
+def test_methods_of_ones_own_are_compared_with_others_and_versions_are_told_apart():
+    digests = {"old": {"my.py": "a" * 64}, "new": {"my.py": "b" * 64}}
+    both = group(runs("er", [40, 41]) + runs("mine", [50, 51], imports=digests["old"]))
+    assert both[0].comparable(both[1])
+    assert [each.label for each in both] == ["er", "mine"]
+    versions = [runs("mine", [50, 51], imports=each) for each in digests.values()]
+    labels = {each.label for each in group([run for version in versions for run in version])}
+    assert labels == {"mine (my.py aaaaaaaa)", "mine (my.py bbbbbbbb)"}
 
 
 @pytest.mark.journey

@@ -43,6 +43,8 @@ class Code:
 
     def _execute(self) -> None:
         if self.content is None:
+            if _find_module(self.source.name).source != self.source:
+                raise UserError("it is not the same here as where the command was given")
             import_module(self.source.name)
             return
         # Not under the file's own name, which may be that of a library.

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from bntricks import Config, Range, UserError, search
+from bntricks.cli.dashboard import labels
 from bntricks.report.search import Cell, Found, command, heat_map, section, table
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.search import parse_knobs, plan_search
@@ -32,6 +33,7 @@ def test_a_grid_has_every_combination_with_every_seed_and_never_the_test_images(
 def test_hyper_parameters_of_the_method_are_knobs_too():
     planned = plan_search(Config(method="der++"), {"alpha": ["0.1", 0.2]}, seeds=1)
     assert [run.hyper["alpha"] for run in planned.runs] == [0.1, 0.2]
+    assert labels(planned.runs) == [f"der++ on seq-cifar10, alpha {alpha}" for alpha in (0.1, 0.2)]
     with pytest.raises(UserError, match=r"alhpa: neither an option .* did you mean alpha\?"):
         plan_search(Config(method="der++"), {"alhpa": [0.1]})
     with pytest.raises(UserError, match="alpha high: give a number"):

@@ -13,6 +13,7 @@ from bntricks.cli import console
 from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
+from bntricks.files import write_atomically
 from bntricks.paper import ScaleName, Study
 from bntricks.paper.study import DECIDED
 from bntricks.report.commands import words_of
@@ -39,11 +40,10 @@ def _option(name: str) -> Any:
 if TYPE_CHECKING:
     Protocol = BaseModel
 else:
-    names = [name for name in Config.model_fields if name not in ELSEWHERE]
     Protocol = create_model(
         "Protocol",
         __config__=ConfigDict(frozen=True, extra="forbid"),
-        **{name: _option(name) for name in names},
+        **{name: _option(name) for name in Config.model_fields if name not in ELSEWHERE},
     )
 
 
@@ -104,6 +104,7 @@ def study(
 
     import_all(imports)
     chosen = load_study(name)
+    own_study = Path(name).expanduser().read_bytes() if name.endswith(".toml") else None
     options = protocol.model_dump(exclude_none=True)
     if not chosen.streams:
         idle = {"seeds": seeds, "streams": streams, "data": work.data, "ray": work.ray, **options}
@@ -135,16 +136,9 @@ def study(
         words += [word for option, value in options.items() for word in words_of(option, value)]
         command = shlex.join(words + ["--all"] * all)
         _write_and_show(build(records, chosen, scale, command=command), work.out, json)
-        if not chosen.artefacts:
-            _keep_copy(Path(name), work.out)
+        if own_study is not None:  # so that `bnt report` can judge its claims again
+            write_atomically(work.out / COPY, own_study)
     raise_failures(results)
-
-
-def _keep_copy(study: Path, out: Path) -> None:
-    """Of a study of the user's own, so that `bnt report` can judge its claims again."""
-    from bntricks.files import write_atomically
-
-    write_atomically(out / COPY, study.expanduser().read_bytes())
 
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:

@@ -98,11 +98,12 @@ def worded(value: Any) -> str:
 
 def table(found: Found) -> Table:
     """A row for each cell, best first; those that failed come last."""
-    rest = [cell for cell in found.cells if cell not in found.ranked]
+    best = found.best
+    rest = [cell for cell in found.cells if cell.failed or not cell.records]
     rows = [
         {
             **{knob: _knob(value) for knob, value in cell.knobs.items()},
-            "ACC": _acc(cell, bold=cell is found.best),
+            "ACC": _acc(cell, bold=cell is best),
             "Seeds": number(len(cell.records), 0),
             "Failed": number(cell.failed, 0) if cell.failed else TableCell(),
         }

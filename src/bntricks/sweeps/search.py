@@ -207,4 +207,4 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 def _value(config: Config, key: str) -> Any:
-    return config.hyper[key] if key in config.hyper else getattr(config, key)
+    return getattr(config, key) if key in Config.model_fields else config.hyper[key]
