@@ -11,6 +11,7 @@ from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, stream_title
 from bntricks.report.tables import Cell, Table, number, table_of
 from bntricks.report.verdicts import (
+    CHANGED,
     DIGITS,
     FEWEST_SEEDS,
     Judgement,
@@ -76,8 +77,12 @@ def verdict_table(
     if any(judged.reason for judged in judgements):
         notes.append(
             f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
-            "runs of the study's own protocol at more than the smoke scale, which only shows that "
-            "everything works."
+            "runs of more than the smoke scale, which only shows that everything works."
+        )
+    if any(judged.reason == CHANGED for judged in judgements):
+        notes.append(
+            "Changed protocol: the runs have options that the study does not have at this scale, "
+            "so its claims are not about them."
         )
     return table_of(title, rows, notes)
 

@@ -27,6 +27,8 @@ DIGITS = 2
 """Of an interval as it is printed. No verdict rests on digits that nobody sees."""
 
 
+CHANGED = "changed protocol"
+"""Why runs with other options than the study's are not judged."""
 NO_CHANGE = {"method", "stream", "hyper", "imports", "device", "threads", "compile"}
 NO_CHANGE |= {"deterministic", "ranks"}
 """Options that a study does not set, or that no result depends on but for its last bits."""
@@ -206,7 +208,7 @@ def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
     if smoke:
         return "smoke scale"
     if changed:
-        return "changed protocol"
+        return CHANGED
     if seeds >= FEWEST_SEEDS:
         return ""
     return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
