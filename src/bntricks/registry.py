@@ -84,6 +84,8 @@ class Registry(Generic[Entry]):
                     f"there is a {self.kind} named {name!r} already: choose another name"
                 )
             self._sources[name] = source
+        else:
+            self._sources.pop(name, None)
         self._entries[name] = entry
         return entry
 

@@ -132,6 +132,8 @@ def test_two_knobs_are_drawn_as_a_heat_map_and_listed_best_first():
     assert [row[2].bold for row in rows] == [True, False, False, False]
     assert rows[-1][-1].text == "2"  # failed
     assert heat_map(Found((Cell({"lr": 1.0}, FOUND.cells[0].records),))) is None
+    scattered = Found(tuple(cell(number / 10, number, [50]) for number in range(1, 6)))
+    assert heat_map(scattered) is None, "draws from two ranges would make a diagonal"
 
 
 def test_text_of_a_users_is_escaped_on_the_page():
@@ -165,12 +167,9 @@ def test_a_sweep_from_the_command_line_ends_with_the_winners_command(tmp_path):
     done = bnt(*flags, *DIGITS, "--workers", "1", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [(cell["lr"], cell["memory"]) for cell in found["cells"]] == [
-        (0.01, 20),
-        (0.01, 30),
-        (0.1, 20),
-        (0.1, 30),
-    ]
+    cells = [tuple(cell["knobs"].values()) for cell in found["cells"]]
+    assert cells == [(0.01, 20), (0.01, 30), (0.1, 20), (0.1, 30)]
+    assert tuple(found["best"].values()) in cells
     assert found["command"].startswith("bnt run --method er --stream seq-digits --seed 0")
     assert "--validation" not in found["command"]
     page = (tmp_path / "runs" / "report.html").read_text()

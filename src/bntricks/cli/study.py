@@ -16,7 +16,6 @@ from bntricks.cli.training import Work, train_all
 from bntricks.files import write_atomically
 from bntricks.paper import ScaleName, Study
 from bntricks.paper.study import DECIDED
-from bntricks.report.commands import words_of
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -99,6 +98,7 @@ def study(
     """
     from bntricks.paper import load_study
     from bntricks.report.build import build
+    from bntricks.report.commands import words_of
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
 

@@ -99,7 +99,7 @@ def _draws(grid: tuple[str, ...], random: tuple[str, ...]) -> tuple[int | None, 
 def _write_and_show(
     found: Found, again: str, work: Work, imports: tuple[str, ...], json: bool
 ) -> None:
-    from bntricks.report.search import table
+    from bntricks.report.search import is_map, table
     from bntricks.report.tables import to_json, to_rich
 
     if not any(cell.records for cell in found.cells):
@@ -110,7 +110,7 @@ def _write_and_show(
     page = _write(found, winner, again, work.out)
     if json:
         cells = [
-            {**cell.knobs, "acc": cell.acc, "sd": cell.sd, "failed": cell.failed}
+            {"knobs": cell.knobs, "acc": cell.acc, "sd": cell.sd, "failed": cell.failed}
             | {"runs": [str(record.path) for record in cell.records]}
             for cell in found.cells
         ]
@@ -120,13 +120,16 @@ def _write_and_show(
             {"best": best, "command": winner, "cells": cells, "page": str(page), "tables": tables}
         )
         return
-    if len(found.cells[0].knobs) == 2:
+    if is_map(found):
         console.out.print(_heat_map(found))
     else:
         console.out.print(to_rich(table(found)))
     console.say(f"\n{found}")
     if winner is not None:
-        console.say(f"\nTrain it on all training images, and test it:\n\n    {winner}\n")
+        console.say(
+            "\nTrain it on all training images and test it, with this seed and others:\n\n"
+            f"    {winner}\n"
+        )
     console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")
 
 

@@ -114,7 +114,9 @@ def table(found: Found) -> Table:
 
 
 def heat_map(found: Found) -> Figure | None:
-    """ACC by the values of two knobs; None if not two knobs were searched, or none finished."""
+    """ACC by the values of two knobs; None if these cells make no map, or none has finished."""
+    if not is_map(found):
+        return None
     names = list(found.cells[0].knobs)
     rows: list[Row] = [
         {
@@ -126,7 +128,7 @@ def heat_map(found: Found) -> Figure | None:
         for cell in found.cells
         if cell.acc is not None
     ]
-    if len(names) != 2 or not rows:
+    if not rows:
         return None
     # Fields by position: a knob's name may mean something to the charting library.
     drawn = [{**row, "a": row[names[0]], "b": row[names[1]]} for row in rows]
@@ -152,6 +154,15 @@ def heat_map(found: Found) -> Figure | None:
     chart = chart.properties(width=max(160, 70 * len(across)), height=max(90, 40 * len(down)))
     text = "ACC on validation images, mean over seeds."
     return Figure("search", f"ACC by {names[0]} and {names[1]}", text, chart, rows)
+
+
+def is_map(found: Found) -> bool:
+    """Whether two knobs were searched, and at least half of their combinations tried."""
+    knobs = list(found.cells[0].knobs)
+    if len(knobs) != 2:
+        return False
+    down, across = (len(axis_values(found, knob)) for knob in knobs)
+    return down * across <= 2 * len(found.cells)
 
 
 def axis_values(found: Found, knob: str) -> list[Any]:
