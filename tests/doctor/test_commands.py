@@ -298,8 +298,19 @@ def test_a_network_without_batchnorm_has_nothing_to_examine(here):
 
 def test_an_image_that_cannot_be_read_is_named(here):
     (here / "photos" / "cat" / "0.png").write_text("no image")
-    with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png.*skip_unre"):
         bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+
+
+def test_images_that_cannot_be_read_can_be_left_out(here, capsys):
+    (here / "photos" / "cat" / "0.png").write_text("no image")
+    threads = ("--device", "cpu", "--threads", "1")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *threads, "--skip-unreadable", "--json")
+    printed = capsys.readouterr()
+    assert printed.err.count("photos/cat/0.png") == 1
+    assert [group["samples"] for group in json.loads(printed.out)["groups"]] == [23, 24]
+    with pytest.raises(UserError, match="cuda:99"):
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--device", "cuda:99")
 
 
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):
