@@ -12,7 +12,14 @@ from cyclopts.validators import Number
 
 from bntricks.cli import console
 from bntricks.cli.app import Count, Json, Switch, Threads, app, flag, refuse_misspelt, whole
-from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
+from bntricks.cli.models import (
+    check_target,
+    examined,
+    locked,
+    open_model,
+    prepare,
+    refuse_overwriting,
+)
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.files import shown
@@ -179,27 +186,11 @@ def learn(
         if not exists:
             refuse_overwriting(into)
         model.save(into, memory=not without_memory)
-    verdict = _examined(model)
+    verdict = examined(model)
     if json:
         print_json({"path": str(into), **asdict(learned), "doctor": verdict})
     else:
         _print(learned, model, into, verdict, without_memory)
-
-
-def _examined(model: Model) -> str | None:
-    """What the doctor says. The model is taught and saved by now, so a check-up that fails costs a
-    line and no more."""
-    from bntricks.doctor.model import checkup
-
-    try:
-        verdict = checkup(model)
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        console.complain(f"the doctor could not examine the model: {reason}")
-        return None
-    if verdict is None:
-        return None
-    return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"
 
 
 def _print(

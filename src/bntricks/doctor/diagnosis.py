@@ -138,7 +138,7 @@ def diagnose(
     verdict = judge(groups, measured, tried[0], tried[1])
     order = fitting_order(tally.pairs for tally in tallies)
     notes = remarks(groups, unused, order)
-    return Diagnosis(groups, measured, tried, verdict, notes, order and order.labels)
+    return Diagnosis(groups, measured, tried, verdict, notes, order.labels if order else None)
 
 
 def repair(

@@ -69,7 +69,7 @@ def losing(tried: Counterfactual) -> tuple[str, ...]:
         "old": tried.old_difference,
         "newest": tried.newest_difference,
     }
-    named = [f"{_on(d, f'{name} classes')}" for name, d in parts.items() if d.sign < 0]
+    named = [_on(d, f"{name} classes") for name, d in parts.items() if d.sign < 0]
     groups = [
         _on(difference, f"the classes of {name}")
         for name, difference in _old_groups(tried).items()
@@ -201,7 +201,7 @@ def _advice(balanced: Counterfactual) -> str:
 
 def _old_groups(tried: Counterfactual) -> dict[str, Difference]:
     """Of each old group, where there are several; a single one is what is called old."""
-    *old, _ = tried.differences.items() or [("", None)]
+    old = list(tried.differences.items())[:-1]
     return dict(old) if len(old) > 1 else {}
 
 
