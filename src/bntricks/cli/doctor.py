@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bntricks.cli import console
+from bntricks.cli.adopt import MEAN, STD, Numbers
 from bntricks.cli.app import Json, Names, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.doctor.groups import BatchesByGroup
-
-Numbers = Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)]
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""ImageNet's, which most networks for photographs are trained with."""
 
 
 class Selection(BaseModel):

@@ -31,6 +31,7 @@ class Network(Value):
     width: Annotated[int, Field(ge=1, le=1024)]
     blocks: Annotated[int, Field(ge=1, le=64)]
     stages: Annotated[int, Field(ge=1, le=6)]
+    stem: Literal["cifar", "imagenet"] = "cifar"
 
 
 class Preprocessing(Value):

@@ -3,7 +3,7 @@ classes (spec A20)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -12,13 +12,41 @@ from torch import Generator, Tensor, nn
 from bntricks.networks.resnet import ResNet
 from bntricks.seeds import construction
 
+HEADS = ("fc", "classifier", "head", "heads")
+"""What torchvision, timm and Hugging Face call the head."""
+
 
 def last_linear(net: nn.Module) -> nn.Linear:
-    """The last linear layer of a network, whatever the network is."""
-    linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    """The last linear layer of a network, whatever the network is. Where an auxiliary classifier
+    comes after the head, the head is known by its name."""
+    linear = _linear_layers(net)
     if not linear:
         raise ValueError("this network has no linear layer, so it has no classifier")
-    return linear[-1]
+    last = linear[-1]
+    for name in HEADS:
+        named = _linear_layers(getattr(net, name, None))
+        if named and named[-1].out_features == last.out_features:
+            return named[-1]
+    return last
+
+
+def return_scores(net: nn.Module) -> nn.Module:
+    """The same network, which from now on returns its scores alone. Those of Hugging Face return
+    an object with `logits`, and some of torchvision's do so while they are trained."""
+    if _scores_of not in net._forward_hooks.values():
+        net.register_forward_hook(_scores_of)
+    return net
+
+
+def _scores_of(net: nn.Module, inputs: object, output: object) -> object:
+    if isinstance(output, Mapping):
+        return output.get("logits", output)
+    return getattr(output, "logits", output)
+
+
+def _linear_layers(net: object) -> list[nn.Linear]:
+    modules = net.modules() if isinstance(net, nn.Module) else ()
+    return [module for module in modules if isinstance(module, nn.Linear)]
 
 
 def features(net: nn.Module, x: Tensor) -> Tensor:
