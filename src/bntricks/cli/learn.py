@@ -53,6 +53,7 @@ def learn(
     seed: Annotated[int | None, whole(gte=0, lt=2**32)] = None,
     net: str | None = None,
     trained: Annotated[TrainedNetwork | None, Parameter(name="*")] = None,
+    more: Switch = False,
     skip_unreadable: Switch = False,
     without_memory: Switch = False,
     device: str = "cpu",
@@ -119,6 +120,9 @@ def learn(
     net
         A model around a network of your own: what builds it, as `package.module:function`. It is
         imported and run.
+    more
+        Classes of the folder may be known already: learn them on from these images. Those that the
+        model has already are left out.
     skip_unreadable
         Name images that cannot be read and leave them out, instead of refusing.
     without_memory
@@ -193,7 +197,7 @@ def learn(
             choices.pop("image_size", None)  # the samples have it
             model = create(samples, device=device, **_as_in_python(choices))
         with console.progress(lines=True) as sink:
-            learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
+            learned = teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
         if not exists:
             refuse_overwriting(into)
         model.save(into, memory=not without_memory)
@@ -247,7 +251,8 @@ def _print(
         rows.append(cells("all classes", learned.all))
     if learned.all.after is not None:
         rows += [cells(f"  {shown(score.classes[0])}", score) for score in learned.classes]
-    title = f"learned {listed(learned.tasks[-1].classes)} from {learned.images} images"
+    task = model.metadata.taught[-1]
+    title = f"learned {listed((*task.classes, *task.more))} from {learned.images} images"
     header = ["accuracy %", "test images", "before", "after"]
     console.show(header, rows, title=title)
     if learned.confused:

@@ -72,7 +72,7 @@ def _lessons(model: Model) -> str:
         (
             str(number),
             task.date,
-            plain(", ".join(task.classes)),
+            plain(", ".join((*task.classes, *(f"more of {name}" for name in task.more)))),
             str(task.images) if task.epochs else "learned elsewhere",
             str(task.epochs) if task.epochs else "",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,10 +73,23 @@ class Model:
         save(self, Path(path), memory=memory)
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
-        """Learn new classes, and say what that did to the old ones: see `bntricks.model.learn`."""
+        """Learn new classes, or with `more=True` known ones from more images, and say what that did
+        to the old ones: see `bntricks.model.learn`."""
         from bntricks.model.learn import learn
 
         return learn(self, images, epochs=epochs, **how)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give classes other names, from old to new."""
+        from bntricks.model.classes import rename
+
+        rename(self, names)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Forget classes, with their images; the others are answered as before."""
+        from bntricks.model.classes import remove
+
+        remove(self, names)
 
     def predict(self, x: Any) -> list[str]:
         """The class of each sample: arrays, tensors or paths of images."""
