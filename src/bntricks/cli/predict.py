@@ -218,7 +218,11 @@ def _measured(
 
 
 def _as_json(path: str, answer: Answer, top: int, columns: Sequence[str]) -> dict[str, Any]:
-    value = {"path": path, "label": answer.label, "probability": answer.probability}
+    value: dict[str, Any] = {
+        "path": path,
+        "label": answer.label,
+        "probability": answer.probability,
+    }
     if top > 1:
         value["candidates"] = [asdict(each) for each in answer.candidates[:top]]
     if columns:
