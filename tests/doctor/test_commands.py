@@ -15,7 +15,7 @@ from PIL import Image
 
 from bntricks.cli import app
 from bntricks.doctor import Counterfactual, Difference
-from bntricks.doctor.images import image_groups
+from bntricks.doctor.images import image_groups, normalisation
 from bntricks.errors import UserError
 
 pytestmark = pytest.mark.journey
@@ -54,6 +54,7 @@ number = 7
 """
 COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[b]owl": (9, 9, 9)}
 GROUPS = ("--groups", "cat,dog", '["ship", "[b]owl"]')
+ours = normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 MINE = ("--net", "doctor_nets:photo", "--weights", "w.pt", "--image-size", "8")
 
 
@@ -311,6 +312,28 @@ def test_images_that_cannot_be_read_can_be_left_out(here, capsys):
     assert [group["samples"] for group in json.loads(printed.out)["groups"]] == [23, 24]
     with pytest.raises(UserError, match="cuda:99"):
         bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--device", "cuda:99")
+
+
+def test_a_wrong_order_of_classes_gets_a_hint_that_can_be_typed(here, capsys):
+    import doctor_nets
+
+    names = sorted(COLOURS)
+    groups = image_groups(here / "photos", [names[:2], names[2:]], names, ours, size=8)
+    x, y = (
+        torch.cat(part) for part in zip(*(b for g in groups.values() for b in g()), strict=True)
+    )
+    net = doctor_nets.photo()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(30):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    torch.save(net.state_dict(), "w.pt")
+    wrong = json.dumps([*names[1:], names[0]])
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", wrong)
+    printed = capsys.readouterr().out
+    assert "outputs seem to stand in a wrong order" in printed
+    assert f"--classes '{json.dumps(names)}'" in printed
 
 
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):

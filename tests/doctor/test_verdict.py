@@ -141,6 +141,14 @@ def test_a_cost_on_the_newest_classes_is_named_too():
     assert "moves accuracy from the old to the newest" in verdict.advice
 
 
+def test_old_and_newest_classes_are_both_named_where_both_are_hurt():
+    verdict = verdict_on(old=GAIN, overall=GAIN, newest=Difference(3.0, 1.0, 5.0))
+    assert verdict.cost == "old"
+    assert "on the old classes (95% interval 5.0 to 11.0) and 3.0 points on the newest classes" in (
+        verdict.headline
+    )
+
+
 def test_an_interval_that_is_shown_to_reach_zero_promises_nothing():
     touching = Difference(4.2, 0.04, 8.1)
     assert touching.interval == "0.0 to 8.1"

@@ -101,36 +101,27 @@ def remarks(
 
 
 def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
+    """Names who is hurt: the first of these, and the newest classes if they are too."""
     old, overall = balanced.old_difference, balanced.all_difference
-    if old.sign > 0:
-        return "old", (
-            f"BatchNorm statistics alone cost this model {old.points:.1f} points on the old "
-            f"classes (95% interval {old.interval})."
+    by_points = sorted(_old_groups(balanced).items(), key=lambda item: -item[1].points)
+    parts: list[tuple[Cost, str, Difference]] = [
+        ("old", "on the old classes", old),
+        ("all", "over all classes", overall),
+        ("newest", "on the newest classes", balanced.newest_difference),
+        *(("group", f"on the classes of {name}", own) for name, own in by_points),
+    ]
+    hurt = [part for part in parts if part[2].sign > 0]
+    if not hurt:
+        return "none", (
+            "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
+            f"{_points(old)} on the old classes and {_points(overall)} over all."
         )
-    if overall.sign > 0:
-        return "all", (
-            f"BatchNorm statistics alone cost this model {overall.points:.1f} points over all "
-            f"classes (95% interval {overall.interval})."
-        )
-    if (newest := balanced.newest_difference).sign > 0:
-        return "newest", (
-            f"BatchNorm statistics alone cost this model {newest.points:.1f} points on the newest "
-            f"classes (95% interval {newest.interval})."
-        )
-    group, most = max(
-        _old_groups(balanced).items(),
-        key=lambda item: (item[1].sign, item[1].points),
-        default=("", overall),
+    named = [hurt[0], *(part for part in hurt[1:] if part[0] == "newest")]
+    costs = " and ".join(
+        f"{cost.points:.1f} points {where} (95% interval {cost.interval})"
+        for _, where, cost in named
     )
-    if most.sign > 0:
-        return "group", (
-            f"BatchNorm statistics alone cost this model {most.points:.1f} points on the classes "
-            f"of {group} (95% interval {most.interval})."
-        )
-    return "none", (
-        "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
-        f"{_points(old)} on the old classes and {_points(overall)} over all."
-    )
+    return hurt[0][0], f"BatchNorm statistics alone cost this model {costs}."
 
 
 def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
