@@ -55,3 +55,24 @@ def test_our_own_colours_and_cursor_remain():
     assert "\x1b[1m" in text  # bold
     assert "\x1b[?25l" in text  # the cursor is hidden meanwhile
     assert not any(each in text for each in ("\x1b]0", "\x1b[2J", "\x9b", "\x07"))
+
+
+def test_without_a_terminal_long_work_is_told_now_and_then(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    position = {"epoch": 1, "epochs": 2, "loss": 0.5, "steps": 100}
+    with console.reporting() as report:
+        for clock[0], done in ((1.0, 10), (21.0, 20), (22.0, 30)):
+            report("decoding images", done, 90)
+    with console.progress(lines=True) as sink:
+        for clock[0], step in ((23.0, 1), (30.0, 5), (43.0, 8), (44.0, 9)):
+            sink({"event": "progress", "step": step, **position})
+        sink({"event": "epoch", "step": 50, **position})
+        sink({"event": "warning", "text": "look out"})
+    told = capsys.readouterr().err.splitlines()
+    assert told == [
+        "bnt: decoding images: 20 of 90, 21 s",
+        "bnt: epoch 1/2, loss 0.500, 21 s, about 242 s left",
+        "bnt: epoch 1/2, loss 0.500, 22 s, about 22 s left",
+        "bnt: look out",
+    ]

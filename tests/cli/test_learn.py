@@ -239,7 +239,7 @@ def test_a_model_keeps_what_it_was_made_with(refused, model, second):
 
 def test_known_classes_are_not_learned_twice(refused, model, tmp_path):
     folder = write_folder(tmp_path / "third", ["navy", "黒"])
-    refused("learn", folder, "--into", model, words=["'navy'", "new classes only"])
+    refused("learn", folder, "--into", model, words=["'navy'", "new classes only", "--more"])
 
 
 @pytest.mark.parametrize(

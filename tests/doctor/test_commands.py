@@ -15,7 +15,7 @@ from PIL import Image
 
 from bntricks.cli import app
 from bntricks.doctor import Counterfactual, Difference
-from bntricks.doctor.images import image_groups
+from bntricks.doctor.images import image_groups, normalisation
 from bntricks.errors import UserError
 
 pytestmark = pytest.mark.journey
@@ -54,6 +54,7 @@ number = 7
 """
 COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[b]owl": (9, 9, 9)}
 GROUPS = ("--groups", "cat,dog", '["ship", "[b]owl"]')
+ours = normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 MINE = ("--net", "doctor_nets:photo", "--weights", "w.pt", "--image-size", "8")
 
 
@@ -298,8 +299,41 @@ def test_a_network_without_batchnorm_has_nothing_to_examine(here):
 
 def test_an_image_that_cannot_be_read_is_named(here):
     (here / "photos" / "cat" / "0.png").write_text("no image")
-    with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png"):
+    with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png.*skip_unre"):
         bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+
+
+def test_images_that_cannot_be_read_can_be_left_out(here, capsys):
+    (here / "photos" / "cat" / "0.png").write_text("no image")
+    threads = ("--device", "cpu", "--threads", "1")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *threads, "--skip-unreadable", "--json")
+    printed = capsys.readouterr()
+    assert printed.err.count("photos/cat/0.png") == 1
+    assert [group["samples"] for group in json.loads(printed.out)["groups"]] == [23, 24]
+    with pytest.raises(UserError, match="cuda:99"):
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--device", "cuda:99")
+
+
+def test_a_wrong_order_of_classes_gets_a_hint_that_can_be_typed(here, capsys):
+    import doctor_nets
+
+    names = sorted(COLOURS)
+    groups = image_groups(here / "photos", [names[:2], names[2:]], names, ours, size=8)
+    x, y = (
+        torch.cat(part) for part in zip(*(b for g in groups.values() for b in g()), strict=True)
+    )
+    net = doctor_nets.photo()
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(30):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    torch.save(net.state_dict(), "w.pt")
+    wrong = json.dumps([*names[1:], names[0]])
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", wrong)
+    printed = capsys.readouterr().out
+    assert "outputs seem to stand in a wrong order" in printed
+    assert f"--classes '{json.dumps(names)}'" in printed
 
 
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):

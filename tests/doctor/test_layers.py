@@ -190,3 +190,25 @@ def test_dropout_adds_no_noise_and_no_random_number_is_drawn(data):
     first, second = diagnose(net, data), diagnose(copy.deepcopy(net), data)
     assert first == second
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_the_interval_of_the_lean_holds_the_truth_about_as_often_as_it_says():
+    """φ of four fifths new samples, examined with 200 samples of each group."""
+
+    def drawn(new, count, generator):
+        shift = torch.tensor([1.0, -1.0, 0.5, 0.0]) * (1 if new else -1)
+        x = torch.randn(count, 4, generator=generator) * (1.5 if new else 1.0) + shift
+        return x, torch.full((count,), int(new))
+
+    net = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2)).eval()
+    many = torch.Generator().manual_seed(99)
+    x = torch.cat([drawn(False, 20_000, many)[0], drawn(True, 80_000, many)[0]])
+    net[0].running_mean.copy_(x.mean(0))
+    net[0].running_var.copy_(x.var(0))
+    covered = []
+    for seed in range(40):
+        random = torch.Generator().manual_seed(seed)
+        data = {name: [drawn(name == "new", 200, random)] for name in ("old", "new")}
+        (layer,) = examined(net, data).layers
+        covered.append(abs(layer.shares["new"] - 0.8) <= layer.newest_margin < 0.5)
+    assert sum(covered) / len(covered) >= 0.85

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bntricks.doctor import Counterfactual, Difference, Group, Layer
-from bntricks.doctor.verdict import judge
+from bntricks.doctor.verdict import judge, losing
 
 GROUPS = (Group("cats", 100, (0, 1, 2), 1.0), Group("dogs", 100, (3,), 1.0))
 NONE = Difference(0.0, -1.0, 1.0)
@@ -24,9 +24,9 @@ AS_IS = Counterfactual(
 )
 
 
-def layer(share=None, kl=0.0, name="bn"):
+def layer(share=None, kl=0.0, name="bn", margin=0.05):
     shares = None if share is None else {"cats": 1 - share, "dogs": share}
-    return Layer(name, "BatchNorm2d", 4, 0.1, 0.2, kl, 0.5, 0.1, shares)
+    return Layer(name, "BatchNorm2d", 4, 0.1, 0.2, kl, 0.5, 0.1, shares, margin)
 
 
 EVEN = layer(0.25)
@@ -76,7 +76,8 @@ def test_the_headline_and_the_advice_follow_the_intervals(old, overall, cost, he
     [
         (
             [0.9, None, 0.7, 0.8],
-            "leans towards the newest group (dogs): its share is 0.80 in the median of 3",
+            "leans towards the newest group (dogs): its share is 0.80 (95% interval 0.75 to 0.85) "
+            "in the median of 3",
         ),
         ([0.34], "does not lean"),
         ([0.1], "leans away from the newest group (dogs)"),
@@ -87,6 +88,33 @@ def test_the_lean_is_the_median_of_the_layers_that_can_be_told(shares, words):
     evidence = " ".join(verdict_on(layers=[layer(share) for share in shares]).evidence)
     assert words in evidence
     assert "0.25 is balanced" in evidence or "cannot" in words
+
+
+def test_a_lean_that_may_be_none_is_not_claimed():
+    unsure = " ".join(verdict_on(layers=[layer(0.6, margin=0.4)]).evidence)
+    assert "does not lean measurably" in unsure
+    assert "0.60 (95% interval 0.20 to 1.00)" in unsure
+
+
+def test_advice_to_recalibrate_names_the_classes_that_would_lose():
+    verdict = verdict_on(old=GAIN, overall=GAIN, newest=LOSS)
+    assert "only if all classes matter alike: +8.0 points (5.0 to 11.0)" in verdict.advice
+    assert "but -4.0 points on newest classes (-6.0 to -2.0)" in verdict.advice
+
+
+def with_groups(**groups):
+    return replace(AS_IS, differences={**groups, "dogs": NONE})
+
+
+def test_one_old_group_that_is_hurt_or_would_lose_is_named_though_old_classes_together_are_not():
+    hurt = judge(GROUPS, (EVEN,), AS_IS, with_groups(owls=GAIN, cats=NONE))
+    assert hurt.cost == "group"
+    assert "8.0 points on the classes of owls" in hurt.headline
+    assert "would help these classes" in hurt.advice
+    assert losing(with_groups(owls=LOSS, cats=GAIN)) == (
+        "-4.0 points on the classes of owls (-6.0 to -2.0)",
+    )
+    assert losing(with_groups(cats=LOSS)) == ()  # a single old group is what is called old
 
 
 def test_far_layers_are_counted_and_the_furthest_is_named():
@@ -111,6 +139,14 @@ def test_a_cost_on_the_newest_classes_is_named_too():
     assert verdict.cost == "newest"
     assert "cost this model 8.0 points on the newest classes" in verdict.headline
     assert "moves accuracy from the old to the newest" in verdict.advice
+
+
+def test_old_and_newest_classes_are_both_named_where_both_are_hurt():
+    verdict = verdict_on(old=GAIN, overall=GAIN, newest=Difference(3.0, 1.0, 5.0))
+    assert verdict.cost == "old"
+    assert "on the old classes (95% interval 5.0 to 11.0) and 3.0 points on the newest classes" in (
+        verdict.headline
+    )
 
 
 def test_an_interval_that_is_shown_to_reach_zero_promises_nothing():

@@ -50,7 +50,7 @@ def your_model():
     for name in ("a.jpg", "b.jpg"):
         Path(name).write_bytes(Path("photos/new/owl/00.jpg").read_bytes())
     x = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
-    return {"net": convolutional(), "build": convolutional, "x": x}
+    return {"net": convolutional(), "build": convolutional, "x": x, "unknown_images": x}
 
 
 def own_loop():

@@ -72,17 +72,36 @@ def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
 def test_a_file_that_disagrees_is_not_written(model, off):
     from bntricks.model.export import check_agreement
 
-    class Session:
-        """A runtime that is a little off."""
-
-        def run(self, names, inputs):
-            return [
-                loaded.predict_proba(torch.from_numpy(inputs["images"])).numpy() + np.float32(off)
-            ]
-
     loaded = Model.load(model)
     with pytest.raises(Exception, match="nothing was written"):
-        check_agreement(loaded, Session())
+        check_agreement(loaded, lambda x: loaded.predict_proba(x) + np.float32(off))
+
+
+def test_a_torch_file_answers_alike_and_names_its_classes(bnt, model, tmp_path):
+    done = bnt("export", model, "--pt2", tmp_path / "m.pt2")
+    assert done.code == 0, done.err
+    extra = {"classes.json": "", "model.json": ""}
+    program = torch.export.load(tmp_path / "m.pt2", extra_files=extra).module()
+    assert json.loads(extra["classes.json"]) == list(FIRST)
+    assert json.loads(extra["model.json"])["shape"] == [3, 8, 8]
+    x = torch.from_numpy(pictures("navy", 5, seed=4))
+    assert (program(x)[1] - Model.load(model).predict_proba(x)).abs().max() < 1e-4
+
+
+def test_a_card_says_what_was_learned_and_how_well_in_safe_markdown(bnt, model, tmp_path):
+    loaded = Model.load(model)
+    loaded.learn({name: pictures(name) for name in SECOND}, epochs=1, sink=hear)
+    loaded.save(model)
+    assert bnt("export", model, "--card", tmp_path / "card.md").code == 0
+    card = (tmp_path / "card.md").read_text()
+    assert card.startswith("# model.safetensors")
+    for number, task in enumerate(loaded.metadata.taught, start=1):
+        assert f"| {number} | {task.date} | " in card
+    assert "| white \\[bold\\] | 2 | " in card
+    assert "On 12 held-out images" in card
+    assert "BatchNorm statistics" in card.split("## BatchNorm")[1]
+    loaded.held_out = None
+    assert "Not measured" in loaded.card()
 
 
 def test_without_the_extra_a_line_says_what_to_install(refused, model, tmp_path, monkeypatch):
@@ -93,5 +112,6 @@ def test_without_the_extra_a_line_says_what_to_install(refused, model, tmp_path,
 
 def test_an_export_needs_somewhere_else_to_go(refused, model, tmp_path):
     refused("export", model, words=["--onnx FILE"])
+    refused("export", model, "--pt2", tmp_path / "m.onnx", words=["ends in .pt2"])
     refused("export", model, "--safetensors", model, words=["the model itself"])
     refused("export", model, "--onnx", tmp_path / "no" / "m", words=["does not exist"])

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from bntricks.cli import (  # noqa: F401 (they register themselves)
     bench,
     check,
+    classes,
     console,
     demo,
     doctor,

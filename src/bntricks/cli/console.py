@@ -48,6 +48,9 @@ def printable(text: str) -> str:
     return "\n".join(map(shown, text.split("\n")))
 
 
+SILENT_SECONDS = 20.0
+"""Where there is no terminal, work that takes longer says how far it is."""
+
 # A pipe has no width of its own: it gets one that folds next to nothing.
 out = _Output(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 200)
 err = _Console(stderr=True, highlight=False)
@@ -56,7 +59,7 @@ err = _Console(stderr=True, highlight=False)
 @contextmanager
 def progress(*, lines: bool = False) -> Iterator[Sink]:
     """A sink that shows one run: task, epoch, loss, speed and time left, on stderr. Where there is
-    no terminal it shows nothing, or a line after each tenth of the steps if `lines` are wanted."""
+    no terminal it shows nothing, or if `lines` are wanted, some of them."""
     if lines and not err.is_terminal:
         yield _line_by_line()
         return
@@ -106,16 +109,29 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
 
 
 def _line_by_line() -> Sink:
-    began, tenths = time.monotonic(), 0
+    """A line after each tenth of the steps, and in between where nothing was said for a while."""
+    began = said = time.monotonic()
+    tenths = 0
 
     def show(event: dict[str, Any]) -> None:
-        nonlocal tenths
+        nonlocal said, tenths
+        if event["event"] == "warning":
+            complain(event["text"])
+            return
+        now = time.monotonic()
+        silent = now - said >= SILENT_SECONDS
         if event["event"] == "epoch" and 10 * event["step"] // event["steps"] > tenths:
             tenths = 10 * event["step"] // event["steps"]
-            position = "epoch {epoch}/{epochs}, loss {loss:.3f}".format(**event)
-            seconds = time.monotonic() - began
-            left = seconds * (event["steps"] / event["step"] - 1)
-            complain(f"{position}, {seconds:.0f} s, about {left:.0f} s left")
+        elif not silent or event["event"] not in ("data", "work", "progress", "epoch"):
+            return
+        said = now
+        if event["event"] in ("data", "work"):
+            total = "" if event["total"] is None else f" of {event['total']}"
+            complain(f"{event['what']}: {event['done']}{total}, {now - began:.0f} s")
+            return
+        position = "epoch {epoch}/{epochs}, loss {loss:.3f}".format(**event)
+        left = (now - began) * (event["steps"] / event["step"] - 1)
+        complain(f"{position}, {now - began:.0f} s, about {left:.0f} s left")
 
     return show
 
@@ -123,7 +139,7 @@ def _line_by_line() -> Sink:
 @contextmanager
 def reporting() -> Iterator[Report]:
     """A report that shows how far some work is, such as reading images, on stderr."""
-    with progress() as sink:
+    with progress(lines=True) as sink:
         yield lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
         )

@@ -15,8 +15,9 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Names, Switch, app
-from bntricks.cli.models import check_target, open_model
+from bntricks.cli.adopt import MEAN, STD, Numbers
+from bntricks.cli.app import Json, Names, Switch, Threads, app
+from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.runs.config import class_names
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.doctor.groups import BatchesByGroup
-
-Numbers = Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)]
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""ImageNet's, which most networks for photographs are trained with."""
 
 
 class Selection(BaseModel):
@@ -60,6 +57,12 @@ class Selection(BaseModel):
     """Use only this many images of each class, the first ones [default: all]."""
     batch: Annotated[int, Field(ge=2)] = 128
     """Images that pass through the network at once."""
+    skip_unreadable: Switch = False
+    """Name images that cannot be read and leave them out, instead of refusing."""
+    device: str = "cpu"
+    """Where to compute: cpu, cuda, cuda:N or mps."""
+    threads: Annotated[Threads, Field(ge=1, le=1024)] = 1
+    """CPU threads. Different counts give different bits."""
 
     @field_validator("groups", mode="before")
     @classmethod
@@ -105,7 +108,7 @@ def diagnose(
 
     if out is not None:
         check_target(out)
-    net, images, _ = _open(model, selection)
+    net, images, classes, _ = _open(model, selection)
     with console.reporting() as report:
         diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:
@@ -115,6 +118,10 @@ def diagnose(
         return
     console.say(diagnosis)
     console.out.print(to_rich(accuracy_table(diagnosis)))
+    if diagnosis.fitting_order is not None and len(diagnosis.fitting_order) == len(classes):
+        fitting = [classes[label] for label in diagnosis.fitting_order]
+        order = shlex.quote(encoding.dumps(fitting, ensure_ascii=False))
+        console.say(f"an order of classes that fits the answers: --classes {order}")
     if out is not None:
         console.say(f"a page to look at: {out}")
 
@@ -143,16 +150,18 @@ def recalibrate(
     force
         Replace the file if it is there already.
     anyway
-        Write the file even if old classes, the newest ones, or all together measurably lose.
+        Write the file even if classes measurably lose: old ones, those of one group, the newest,
+        or all together.
     json
         Print what was gained as one JSON object.
     """
     from bntricks.doctor import repair
+    from bntricks.doctor.verdict import losing
 
     check_target(out)
     if out.exists() and not force:
         raise UserError(f"{out} is there already: choose another name, or add --force")
-    net, images, save = _open(model, selection)
+    net, images, _, save = _open(model, selection)
     with console.reporting() as report:
         before, after = repair(net, images, size=selection.batch, report=report)
     changes = (
@@ -160,14 +169,10 @@ def recalibrate(
         ("newest", before.newest, after.newest, after.newest_difference),
         ("all", before.all, after.all, after.all_difference),
     )
-    losing = [
-        f"{difference.signed} points on {name} classes ({difference.interval})"
-        for name, _, _, difference in changes
-        if difference.sign < 0
-    ]
-    if losing and not anyway:
+    lost = losing(after)
+    if lost and not anyway:
         raise UserError(
-            f"balanced statistics would cost accuracy: {', '.join(losing)}; nothing was written: "
+            f"balanced statistics would cost accuracy: {', '.join(lost)}; nothing was written: "
             "keep the file you have, or add --anyway"
         )
     save(out)
@@ -183,34 +188,41 @@ def recalibrate(
     console.show(header, rows)
     if not after.all_difference.sign:
         console.say("no measurable change over all classes")
-    if losing:
-        console.say(f"measurably worse: {', '.join(losing)}")
+    if lost:
+        console.say(f"measurably worse: {', '.join(lost)}")
     console.say(f"written to {out}")
 
 
 def _open(
     model: Path | None, selection: Selection
-) -> tuple[nn.Module, BatchesByGroup, Callable[[Path], None]]:
-    """The network, the images to examine it with, and how to write it."""
+) -> tuple[nn.Module, BatchesByGroup, list[str], Callable[[Path], None]]:
+    """The network, the images to examine it with, its classes if they were given, and how to
+    write it."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
+    from bntricks.streams.files.image_files import images_by_class
+    from bntricks.streams.sources.folder import image_folder
 
+    prepare(selection.device, selection.threads)
+    leave_out = _complain_of if selection.skip_unreadable else None
     groups = [class_names(text, "groups") for text in selection.groups or ()]
     classes = None if selection.classes is None else class_names(selection.classes, "classes")
     if model is not None and selection.weights is None:
-        opened = open_model(model, net=selection.net)
+        opened = open_model(model, net=selection.net, device=selection.device)
         images = model_images(
             opened,
             selection.data,
             groups,
             shape=opened.metadata.shape,
             images_per_class=selection.images_per_class,
+            leave_out=leave_out,
         )
-        return opened.net, images, partial(opened.save, memory=opened.metadata.with_memory)
+        return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None or selection.weights is None:
         raise UserError(
             "give either MODEL, or both --net package.module:function and --weights FILE"
         )
+    classes = classes or list(images_by_class(image_folder(selection.data)))
     console.complain(f"importing and running {selection.net}")
     net, images = open_network(
         selection.net,
@@ -222,5 +234,11 @@ def _open(
         mean=selection.mean,
         std=selection.std,
         images_per_class=selection.images_per_class,
+        leave_out=leave_out,
+        device=selection.device,
     )
-    return net, images, partial(save_weights, net)
+    return net, images, classes, partial(save_weights, net)
+
+
+def _complain_of(unreadable: str) -> None:
+    console.complain(f"{unreadable}; left out")

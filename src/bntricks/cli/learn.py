@@ -11,8 +11,16 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
+from bntricks.cli.adopt import TrainedNetwork, adopted
 from bntricks.cli.app import Count, Json, Switch, Threads, app, flag, refuse_misspelt, whole
-from bntricks.cli.models import check_target, locked, open_model, prepare, refuse_overwriting
+from bntricks.cli.models import (
+    check_target,
+    examined,
+    locked,
+    open_model,
+    prepare,
+    refuse_overwriting,
+)
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.files import shown
@@ -44,6 +52,8 @@ def learn(
     tasks: Count | None = None,
     seed: Annotated[int | None, whole(gte=0, lt=2**32)] = None,
     net: str | None = None,
+    trained: Annotated[TrainedNetwork | None, Parameter(name="*")] = None,
+    more: Switch = False,
     skip_unreadable: Switch = False,
     without_memory: Switch = False,
     device: str = "cpu",
@@ -64,6 +74,8 @@ def learn(
 
     - `bnt learn photos/animals --into model.safetensors`
     - `bnt learn photos/more --into model.safetensors --epochs 50`
+    - `bnt learn photos/more --into m.safetensors --net nets:build --weights w.safetensors
+      --classes names.txt --old-images photos/old`
 
     Parameters
     ----------
@@ -84,7 +96,8 @@ def learn(
     memory
         New model: images it keeps to rehearse [default: 500].
     image_size
-        New model: side of the squares that images are resized to [default: 32].
+        New model: side of the squares that images are resized to [default: 32; for a
+        network of your own what --preprocessing says, or 224].
     width
         New model: channels of the ResNet's first stage [default: 16].
     blocks
@@ -105,8 +118,11 @@ def learn(
     seed
         New model: decides initial weights, order, crops and what is kept [default: 0].
     net
-        An adopted model: what builds its network, as `package.module:function`. It is imported
-        and run.
+        A model around a network of your own: what builds it, as `package.module:function`. It is
+        imported and run.
+    more
+        Classes of the folder may be known already: learn them on from these images. Those that the
+        model has already are left out.
     skip_unreadable
         Name images that cannot be read and leave them out, instead of refusing.
     without_memory
@@ -145,11 +161,12 @@ def learn(
         "seed": seed,
         "hyper": hyper or None,
     }
+    trained = trained or TrainedNetwork()
     choices: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
     with locked(into) as exists:
         model, size = None, image_size or IMAGE_SIZE
-        if exists and choices:
-            names = ", ".join(map(flag, chain(choices.pop("hyper", ()), choices)))
+        if exists and (choices or trained.given()):
+            names = ", ".join(map(flag, chain(choices.pop("hyper", ()), choices, trained.given())))
             raise UserError(
                 f"{shown(into)} already exists, and a model keeps what it was made with: leave out "
                 f"{names}, or give --into another file to make a new one"
@@ -161,6 +178,15 @@ def learn(
         else:  # so that a mistake is reported before any image is read
             checked = {"method", "tasks", "hyper", "optimiser", "schedule"}
             protocol(**{name: choices[name] for name in choices.keys() & checked})
+            if net is None and trained.given():
+                raise UserError(
+                    "it describes a trained network: say what builds it, with --net "
+                    "package.module:function",
+                    option=trained.given()[0],
+                )
+            if net is not None:
+                model = _adopted(net, trained, choices, device, skip_unreadable)
+                size = model.metadata.shape[-1]
         with console.reporting() as report:
             samples = gather(
                 folder, size=size, held_out=held_out, skip=skip_unreadable, report=report
@@ -169,37 +195,40 @@ def learn(
             console.complain(f"{line}; left out")
         if model is None:
             choices.pop("image_size", None)  # the samples have it
-            if batch is not None:
-                choices["memory_batch"] = batch
-            if augment is not None:
-                choices["augment"] = augment == "standard"
-            model = create(samples, device=device, **choices)
+            model = create(samples, device=device, **_as_in_python(choices))
         with console.progress(lines=True) as sink:
-            learned = teach(model, samples, epochs=epochs, lr=lr, sink=sink)
+            learned = teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
         if not exists:
             refuse_overwriting(into)
         model.save(into, memory=not without_memory)
-    verdict = _examined(model)
+    verdict = examined(model)
     if json:
         print_json({"path": str(into), **asdict(learned), "doctor": verdict})
     else:
         _print(learned, model, into, verdict, without_memory)
 
 
-def _examined(model: Model) -> str | None:
-    """What the doctor says. The model is taught and saved by now, so a check-up that fails costs a
-    line and no more."""
-    from bntricks.doctor.model import checkup
+def _as_in_python(choices: dict[str, Any]) -> dict[str, Any]:
+    """What `create` and `adopt` call these choices."""
+    named = dict(choices)
+    if "batch" in named:
+        named["memory_batch"] = named["batch"]
+    if "augment" in named:
+        named["augment"] = named["augment"] == "standard"
+    return named
 
-    try:
-        verdict = checkup(model)
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        console.complain(f"the doctor could not examine the model: {reason}")
-        return None
-    if verdict is None:
-        return None
-    return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"
+
+def _adopted(
+    net: str, trained: TrainedNetwork, choices: dict[str, Any], device: str, skip_unreadable: bool
+) -> Model:
+    """A model around a trained network, which brings its own shape."""
+    shape = [name for name in ("width", "blocks", "stages") if name in choices]
+    if shape:
+        raise UserError("it is for our own ResNet: leave it out with --net", option=shape[0])
+    how = {"augment": True, "image_size": None, **_as_in_python(choices)}
+    if "memory" in how:
+        how["capacity"] = how.pop("memory")
+    return adopted(trained, net=net, device=device, skip_unreadable=skip_unreadable, **how)
 
 
 def _print(
@@ -222,7 +251,8 @@ def _print(
         rows.append(cells("all classes", learned.all))
     if learned.all.after is not None:
         rows += [cells(f"  {shown(score.classes[0])}", score) for score in learned.classes]
-    title = f"learned {listed(learned.tasks[-1].classes)} from {learned.images} images"
+    task = model.metadata.taught[-1]
+    title = f"learned {listed((*task.classes, *task.more))} from {learned.images} images"
     header = ["accuracy %", "test images", "before", "after"]
     console.show(header, rows, title=title)
     if learned.confused:

@@ -68,3 +68,18 @@ def refuse_overwriting(path: Path) -> None:
     """Two commands may have begun without a model; the later must not replace the other's."""
     if path.exists():
         raise HeldError(f"{shown(path)} was made by another process meanwhile: nothing was written")
+
+
+def examined(model: Model) -> str | None:
+    """What the doctor says of a model in use. A check-up that fails costs a line and no more."""
+    from bntricks.doctor.model import checkup
+
+    try:
+        verdict = checkup(model)
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        console.complain(f"the doctor could not examine the model: {reason}")
+        return None
+    if verdict is None:
+        return None
+    return verdict.headline if verdict.cost == "none" else f"{verdict.headline} {verdict.advice}"

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Paths, Switch, Threads, app
-from bntricks.cli.models import check_target, open_model, prepare
+from bntricks.cli.app import Count, Json, Paths, Switch, Threads, app
+from bntricks.cli.models import check_target, examined, open_model, prepare
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
-from bntricks.files import shown
+from bntricks.files import shown, write_atomically
+
+if TYPE_CHECKING:
+    from bntricks.model import Model
+    from bntricks.model.answers import Answer, Candidate
+
+Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
+UNKNOWN = "unknown"
 
 
 @app.command
@@ -19,6 +32,11 @@ def predict(
     images: Paths,
     /,
     *,
+    top: Count = 1,
+    probabilities: Switch = False,
+    threshold: Share | None = None,
+    unknown: Path | None = None,
+    false_acceptance: Share | None = None,
     net: str | None = None,
     skip_unreadable: Switch = False,
     device: str = "cpu",
@@ -28,12 +46,33 @@ def predict(
 ) -> None:
     """Say which class each image belongs to, and how probable that is.
 
+    A network knows no other classes than those it learned, and gives every image one of them.
+    With a threshold it may answer "unknown". How many images of other classes are nevertheless
+    taken for known ones is measured on a folder of such images, given as --unknown.
+
+    Examples:
+
+    - `bnt predict model.safetensors photos --top 3`
+    - `bnt predict model.safetensors photos --unknown others --false-acceptance 0.02`
+
     Parameters
     ----------
     model
         A model file that `bnt learn` wrote.
     images
         Image files, and folders with images in them, nested or not.
+    top
+        How many of the likeliest classes to name for each image.
+    probabilities
+        Add the probability of every class.
+    threshold
+        Answer "unknown" where the likeliest class is less probable than this.
+    unknown
+        A folder of images of other classes, on which to measure how many of them pass the
+        threshold. Without --threshold one is chosen: on one half of them, measured on the other.
+    false_acceptance
+        With --unknown: the share of its images that the chosen threshold may let pass
+        [default: 0.05].
     net
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
@@ -44,7 +83,8 @@ def predict(
     threads
         CPU threads. Different counts give different bits.
     json
-        Print an array of {path, label, probability}.
+        Print an array of {path, label, probability}; the label is null where it is unknown. With
+        --top there are also `candidates`, with --probabilities there is also an object of these.
     csv
         Print the same as CSV.
     """
@@ -61,17 +101,29 @@ def predict(
         photos = read_files(find_images(images), shape[-1], skip=skip_unreadable, report=report)
     for line in photos.unreadable:
         console.complain(f"{line}; left out")
-    best = opened.predict_proba(photos.x).max(1) if len(photos.x) else None
-    labels = [] if best is None else [opened.classes[column] for column in best.indices]
-    probabilities: list[float] = [] if best is None else best.values.double().tolist()
-    rows = list(zip(map(str, photos.files), labels, probabilities, strict=True))
+    if false_acceptance is not None and (unknown is None or threshold is not None):
+        raise UserError(
+            "it is for choosing a threshold: give --unknown FOLDER, and no --threshold",
+            option="false_acceptance",
+        )
+    if unknown is not None:
+        threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
+    elif threshold is not None:
+        console.complain(
+            "how many images of other classes pass this threshold is not known: give a folder of "
+            "some as --unknown to measure it"
+        )
+    every = len(opened.classes)
+    ranked = every if probabilities else min(top, every)
+    answers = opened.answer(photos.x, top=ranked, threshold=threshold) if len(photos.x) else ()
+    answered = list(zip(map(str, photos.files), answers, strict=True))
+    columns = opened.classes if probabilities else ()
     if json:
-        print_json([{"path": p, "label": lab, "probability": pr} for p, lab, pr in rows])
+        print_json([_as_json(path, each, top, columns) for path, each in answered])
     elif csv:
-        _print_csv(rows)
+        _print_csv(answered, min(top, every), columns)
     else:
-        table = [[shown(label), f"{100 * pr:.1f}", shown(path)] for path, label, pr in rows]
-        console.show(["label", "probability %", "image"], table)
+        _print_table(answered, min(top, every), columns)
 
 
 @app.command
@@ -80,14 +132,17 @@ def export(
     /,
     *,
     onnx: Path | None = None,
+    pt2: Path | None = None,
     safetensors: Path | None = None,
+    card: Path | None = None,
     net: str | None = None,
 ) -> None:
     """Write a model for use elsewhere.
 
-    The ONNX file takes uint8 images, [N, 3, size, size], any number of them, and normalises them
-    itself. It gives `scores` and `probabilities`, [N, classes]; the class names are JSON under
-    `classes` in its metadata. It is checked with onnxruntime before it is written. iCaRL's
+    The ONNX and the torch.export file take uint8 images, [N, 3, size, size], any number of them,
+    and normalise them themselves. They give `scores` and `probabilities`, [N, classes]; the class
+    names are JSON under `classes` in the metadata of ONNX, and in the extra file `classes.json` of
+    torch.export. Each is read back and compared with the model before it is written. iCaRL's
     nearest class mean is exported as well.
 
     Parameters
@@ -96,16 +151,25 @@ def export(
         A model file that `bnt learn` wrote.
     onnx
         An ONNX file to write; needs `pip install 'bntricks[onnx]'`.
+    pt2
+        A torch.export file to write, for torch.export.load or AOTInductor.
     safetensors
         A model file to write, without memory and test images: it holds no images and predicts
         the same, but cannot be taught more.
+    card
+        A model card to write, in Markdown: what was learned when, accuracy by class on held-out
+        images, and what the doctor says.
     net
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
     """
-    targets = [path for path in (onnx, safetensors) if path is not None]
+    targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
     if not targets:
-        raise UserError("nothing to write: give --onnx FILE, --safetensors FILE, or both")
+        raise UserError(
+            "nothing to write: give --onnx FILE, --pt2 FILE, --safetensors FILE or --card FILE"
+        )
+    if pt2 is not None and pt2.suffix != ".pt2":
+        raise UserError("the name of a torch.export file ends in .pt2", option="pt2", value=pt2)
     for path in targets:
         check_target(path)
         if path.exists() and path.samefile(model):
@@ -116,16 +180,93 @@ def export(
         console.say(
             f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}"
         )
+    if pt2 is not None:
+        difference = opened.export(pt2)
+        console.say(f"written to {shown(pt2)}; its probabilities agree to {difference:.1g}")
     if safetensors is not None:
         opened.save(safetensors, memory=False)
         console.say(f"written to {shown(safetensors)}, without memory")
+    if card is not None:
+        text = opened.card(title=model.name, verdict=examined(opened))
+        try:
+            write_atomically(card, text.encode())
+        except OSError as error:
+            raise UserError(f"cannot write {shown(card)}: {error.strerror or error}") from None
+        console.say(f"written to {shown(card)}")
 
 
-def _print_csv(rows: list[tuple[str, str, float]]) -> None:
+def _measured(
+    model: Model, folder: Path, threshold: float | None, rate: float | None, skip: bool
+) -> float:
+    """The threshold, given or chosen; what it lets pass is said on stderr."""
+    from bntricks.model.answers import FALSE_ACCEPTANCE
+    from bntricks.streams.files.image_files import find_images, read_files
+
+    size = model.metadata.shape[-1]
+    with console.reporting() as report:
+        others = read_files(find_images([folder]), size, skip=skip, report=report)
+    for line in others.unreadable:
+        console.complain(f"{line}; left out")
+    rate = FALSE_ACCEPTANCE if rate is None else rate
+    passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
+    known = f", and {passed.known} of its own held-out images" if passed.known else ""
+    console.complain(
+        f"a threshold of {passed.threshold:.4g} lets pass {passed.unknown} of "
+        f"{passed.unknown.images} images of unknown classes{known} (95% intervals)"
+    )
+    return passed.threshold
+
+
+def _as_json(path: str, answer: Answer, top: int, columns: Sequence[str]) -> dict[str, Any]:
+    value: dict[str, Any] = {
+        "path": path,
+        "label": answer.label,
+        "probability": answer.probability,
+    }
+    if top > 1:
+        value["candidates"] = [asdict(each) for each in answer.candidates[:top]]
+    if columns:
+        value["probabilities"] = _in_order(answer, columns)
+    return value
+
+
+def _in_order(answer: Answer, columns: Sequence[str]) -> dict[str, float]:
+    by_label = {each.label: each.probability for each in answer.candidates}
+    return {label: by_label[label] for label in columns}
+
+
+def _print_table(answered: Sequence[tuple[str, Answer]], top: int, columns: Sequence[str]) -> None:
+    header = ["label", "probability %", "image"]
+    rows = [
+        [shown(answer.label or UNKNOWN), f"{100 * answer.probability:.1f}", shown(path)]
+        for path, answer in answered
+    ]
+    if top > 1:
+        header.insert(2, f"the {top} likeliest")
+        for row, (_, answer) in zip(rows, answered, strict=True):
+            row.insert(2, ", ".join(_percent(each) for each in answer.candidates[:top]))
+    for row, (_, answer) in zip(rows, answered, strict=True):
+        row += [f"{100 * p:.1f}" for p in _in_order(answer, columns).values()]
+    console.show([*header, *(f"{shown(name)} %" for name in columns)], rows)
+
+
+def _percent(candidate: Candidate) -> str:
+    return f"{shown(candidate.label)} {100 * candidate.probability:.1f}"
+
+
+def _print_csv(answered: Sequence[tuple[str, Answer]], top: int, columns: Sequence[str]) -> None:
     """In UTF-8, whatever the terminal's encoding. Names that do not print are escaped, as they are
     everywhere; `--json` has them as they are."""
     from bntricks.report.tables import csv_text
 
+    places = [f"{what} {place}" for place in range(2, top + 1) for what in ("label", "probability")]
+    header = ["path", "label", "probability", *places, *(f"probability of {n}" for n in columns)]
+    rows = [
+        [path, answer.label or UNKNOWN, answer.probability]
+        + [value for each in answer.candidates[1:top] for value in (each.label, each.probability)]
+        + list(_in_order(answer, columns).values())
+        for path, answer in answered
+    ]
     sys.stdout.flush()
-    sys.stdout.buffer.write(csv_text(["path", "label", "probability"], rows).encode())
+    sys.stdout.buffer.write(csv_text(header, rows).encode())
     sys.stdout.buffer.flush()

@@ -5,9 +5,11 @@ Every set of statistics sees the same samples, so differences are paired sample 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -24,8 +26,8 @@ Scores = Callable[[nn.Module, Tensor], Tensor]
 """From a network and its inputs to a score for every class, [N, C]."""
 Counts = NDArray[np.int64]
 
-Z = 1.959964
-"""The normal quantile of a 95% interval."""
+CONFIDENCE = 0.95
+"""Of every interval."""
 NO_ANSWER = -1
 """The answer of a network whose scores are not finite."""
 
@@ -71,6 +73,8 @@ class Counterfactual:
     answers: tuple[tuple[int, ...], ...] | None
     """For each group how many of its samples are given a class of each group, and of none. None
     if groups share classes."""
+    differences: dict[str, Difference] = field(default_factory=dict)
+    """Of each group. Their intervals are wider, so that they hold for all groups together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +88,20 @@ class Tally:
     lost: Counts
     answers: Counts
     """[statistics, groups + 1]: whose class was answered; the last column is no group's."""
+    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """Labels and answers with the first statistics."""
 
 
-def counterfactuals(
+def measure(
     net: nn.Module,
     groups: Sequence[Group],
     batches_by_group: BatchesByGroup,
-    statistics: Mapping[str, Statistics],
+    statistics: Sequence[Statistics],
     scores: Scores,
     size: int,
     report: Report,
-) -> tuple[Counterfactual, ...]:
-    """Accuracy and answers under every set of statistics, in one pass over the samples. The first
+) -> tuple[Tally, ...]:
+    """Each group's answers under every set of statistics, in one pass over the samples. The first
     set is the one that the others are compared with."""
     tallies: list[Tally] = []
     for name, batches in batches_by_group.items():
@@ -105,11 +111,14 @@ def counterfactuals(
             for xs, ys in checked_batches(name, batches)
             for part in zip(torch.split(xs, size), torch.split(ys, size), strict=True)
         )
-        tallies.append(_tally(net, name, parts, list(statistics.values()), scores, groups))
+        tallies.append(_tally(net, name, parts, statistics, scores, groups))
     report("measuring accuracy", len(groups), len(groups))
-    return tuple(
-        _counterfactual(index, name, groups, tallies) for index, name in enumerate(statistics)
-    )
+    return tuple(tallies)
+
+
+def normal_quantile(among: int = 1) -> float:
+    """Half the width of an interval in standard errors; Bonferroni's, for one among several."""
+    return NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * among))
 
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
@@ -155,6 +164,7 @@ def _tally(
     samples = 0
     correct, gained, lost = np.zeros((3, len(statistics)), np.int64)
     by_group = np.zeros((len(statistics), len(groups) + 1), np.int64)
+    pairs: Counter[tuple[int, int]] = Counter()
     for x, y in batches:
         labels = y.cpu().numpy()
         samples += len(labels)
@@ -165,6 +175,7 @@ def _tally(
             matches = answers == labels
             if row == 0:
                 correct_at_first = matches
+                pairs.update(zip(labels.tolist(), answers.tolist(), strict=True))
             correct[row] += matches.sum()
             gained[row] += (matches & ~correct_at_first).sum()
             lost[row] += (correct_at_first & ~matches).sum()
@@ -172,7 +183,7 @@ def _tally(
             by_group[row] += np.bincount(owners, minlength=len(groups) + 1)
     if not samples:
         raise UserError(f"group {name!r} has no samples to measure accuracy on: give more")
-    return Tally(samples, correct, gained, lost, by_group)
+    return Tally(samples, correct, gained, lost, by_group, pairs)
 
 
 def _owners(groups: Sequence[Group], classes: int) -> Counts:
@@ -189,9 +200,10 @@ def _owners(groups: Sequence[Group], classes: int) -> Counts:
     return owners
 
 
-def _counterfactual(
+def counterfactual(
     row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]
 ) -> Counterfactual:
+    """What was measured with the statistics of this row and name."""
     shares = np.array(class_shares(groups))
     accuracy = np.array([100 * tally.correct[row] / tally.samples for tally in tallies])
     old, newest, everything = slice(None, -1), slice(-1, None), slice(None)
@@ -215,22 +227,26 @@ def _counterfactual(
         newest_difference=difference(newest),
         all_difference=difference(everything),
         answers=tuple(tuple(t.answers[row].tolist()) for t in tallies) if disjoint else None,
+        differences={
+            group.name: paired_difference(np.ones(1), [tally], row, among=len(groups))
+            for group, tally in zip(groups, tallies, strict=True)
+        },
     )
 
 
 def paired_difference(
-    weights: NDArray[np.float64], tallies: Sequence[Tally], row: int
+    weights: NDArray[np.float64], tallies: Sequence[Tally], row: int, *, among: int = 1
 ) -> Difference:
     """The weighted difference of accuracies. Its interval is Wald's for paired shares after half
     a sample was added to each cell (Agresti and Min 2005), so that few samples, or none that
-    changed, do not look certain."""
+    changed, do not look certain. One `among` several is as wide as all of them together need."""
     samples = np.array([tally.samples for tally in tallies])
     gained = np.array([tally.gained[row] for tally in tallies])
     lost = np.array([tally.lost[row] for tally in tallies])
     adjusted = samples + 2
     centre = weights @ ((gained - lost) / adjusted)
     variance = (gained + lost + 1 - (gained - lost) ** 2 / adjusted) / adjusted**2
-    half_width = Z * float(np.sqrt(weights**2 @ variance))
+    half_width = normal_quantile(among) * float(np.sqrt(weights**2 @ variance))
     points = float(weights @ ((gained - lost) / samples))
     low, high = float(centre - half_width), float(centre + half_width)
     return Difference(100 * points, 100 * low, 100 * high)

@@ -21,8 +21,9 @@ from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
     Counterfactual,
     Scores,
-    counterfactuals,
+    counterfactual,
     inputs_for,
+    measure,
     network_outputs,
 )
 from bntricks.doctor.groups import (
@@ -38,6 +39,7 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
+from bntricks.doctor.order import fitting_order
 from bntricks.doctor.verdict import Verdict, judge, remarks
 from bntricks.errors import UserError
 from bntricks.norm import Moments, check_layers, layers, moments, phi, recalibrate
@@ -58,6 +60,8 @@ class Diagnosis:
     """φ as it is, balanced, and of each group only, the newest last."""
     verdict: Verdict
     notes: tuple[str, ...]
+    fitting_order: tuple[int, ...] | None = None
+    """If the outputs seem to stand in a wrong order: the label that each of them fits."""
 
     @property
     def as_is(self) -> Counterfactual:
@@ -128,10 +132,13 @@ def diagnose(
         measured = measure_layers(net, balanced, by_group, class_shares(groups))
         statistics = {AS_IS: {}, BALANCED: balanced}
         statistics |= {f"only {name}": group.whole for name, group in by_group.items()}
-        tried = counterfactuals(net, groups, measuring, statistics, scores, size, report)
+        tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
     unused = [name for name in layers(net) if name not in balanced]
+    tried = tuple(counterfactual(row, name, groups, tallies) for row, name in enumerate(statistics))
     verdict = judge(groups, measured, tried[0], tried[1])
-    return Diagnosis(groups, measured, tried, verdict, remarks(groups, unused))
+    order = fitting_order(tally.pairs for tally in tallies)
+    notes = remarks(groups, unused, order)
+    return Diagnosis(groups, measured, tried, verdict, notes, order.labels if order else None)
 
 
 def repair(
@@ -154,7 +161,8 @@ def repair(
     report("estimating moments", 0, None)
     recalibrate(net, map(inputs_for(net), balanced_batches(groups, estimating, size)))
     statistics = {AS_IS: before, BALANCED: {}}
-    first, second = counterfactuals(net, groups, measuring, statistics, scores, size, report)
+    tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
+    first, second = (counterfactual(k, name, groups, tallies) for k, name in enumerate(statistics))
     return first, second
 
 

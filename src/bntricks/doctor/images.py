@@ -20,7 +20,7 @@ from bntricks.files import shown
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import in_blocks
-from bntricks.streams.files.image_files import decode, images_by_class
+from bntricks.streams.files.image_files import decode, images_by_class, readable
 from bntricks.streams.sources.folder import image_folder
 
 View = Callable[[Tensor], Tensor]
@@ -38,11 +38,21 @@ def image_groups(
     *,
     size: int,
     images_per_class: int | None = None,
+    leave_out: Callable[[str], None] | None = None,
 ) -> BatchesByGroup:
-    """The images of each group of class names; a label is the class's position in `classes`."""
+    """The images of each group of class names; a label is the class's position in `classes`.
+
+    A file that cannot be read is refused, or else `leave_out` is told of it, and it is left out.
+    """
     source = image_folder(folder)
     files = images_by_class(source)
-    _check_names([name for group in groups for name in group], files, classes)
+    listed = [name for group in groups for name in group]
+    _check_names(listed, files, classes)
+    if leave_out is not None:
+        files = {name: readable(source, files[name], size, leave_out) for name in listed}
+        for name in listed:
+            if not files[name]:
+                raise UserError(f"no image of the class {name!r} can be read: give others")
     labels = {name: index for index, name in enumerate(classes)}
     batches_by_group: dict[str, Batches] = {}
     for group in groups:
@@ -122,7 +132,7 @@ def _batches(
     files = [labelled_files[index][0] for index in order]
     labels = torch.tensor([labelled_files[index][1] for index in order])
     done = 0
-    for block in in_blocks(files, partial(decode, source, size)):
+    for block in in_blocks(files, partial(decode, source, size, remedy="skip_unreadable")):
         yield view(torch.from_numpy(block)), labels[done : done + len(block)]
         done += len(block)
 

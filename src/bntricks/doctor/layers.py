@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import torch
@@ -22,6 +23,11 @@ Vector = NDArray[np.float64]
 
 CERTAIN = 2.0
 """Groups differ if their moments are this many standard errors apart."""
+PARTS = 10
+"""Of a group, at most, whose moments are compared."""
+NO_DIRECTION = 0.05
+"""Corners that span less than this share of their widest extent along a direction do not show
+where φ is along it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,9 @@ class Layer:
     """How far φ is from every mixture of the groups' moments."""
     shares: dict[str, float] | None
     """The part of each group in φ; None where it cannot be determined."""
+    newest_margin: float | None = None
+    """Half of the 95% interval of the newest group's share, from how certain the groups' moments
+    are."""
 
     @property
     def distance(self) -> float:
@@ -55,19 +64,22 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class GroupMoments:
-    """The moments φ would have, had it followed one group only; and those of its two halves."""
+    """The moments φ would have, had it followed one group only; and those of parts of it, whose
+    differences show how certain they are."""
 
     whole: Statistics
-    halves: tuple[Statistics, Statistics] | None
-    """None if there was only one batch."""
+    parts: tuple[Statistics, ...]
 
 
 def group_moments(net: nn.Module, batches: Iterable[Tensor]) -> GroupMoments:
-    halves: list[Statistics] = [{}, {}]
+    parts: list[Statistics] = []
     for index, x in enumerate(batches):
-        halves[index % 2] = _merged(halves[index % 2], moments(net, [x]))
-    first, second = halves
-    return GroupMoments(_merged(first, second), (first, second) if second else None)
+        measured = moments(net, [x])
+        if index < PARTS:
+            parts.append(measured)
+        else:
+            parts[index % PARTS] = _merged(parts[index % PARTS], measured)
+    return GroupMoments(reduce(_merged, parts, {}), tuple(parts))
 
 
 def measure_layers(
@@ -100,10 +112,13 @@ def _measure(
     kl = ((ratio + 1 / ratio - 2) + shift**2 * (1 + 1 / ratio)) / 4
 
     coordinates = Coordinates(true_mean, true_var, eps)
-    shares, separation, unexplained = lean_of(
+    lean = lean_of(
         coordinates.of(Moments(mean, var - eps, 0)),
         [coordinates.of(group.whole[name]) for group in by_group.values()],
-        [_standard_error(coordinates, name, group) for group in by_group.values()],
+        [
+            [coordinates.of(part[name]) for part in group.parts if name in part]
+            for group in by_group.values()
+        ],
         balanced_shares,
     )
     scale = np.sqrt(len(mean))
@@ -114,9 +129,10 @@ def _measure(
         shift=_rms(shift),
         log_ratio=_rms(ratio.log()),
         kl=float(kl.mean()),
-        separation=float(separation / scale),
-        unexplained=float(unexplained / scale),
-        shares=None if shares is None else dict(zip(by_group, shares.tolist(), strict=True)),
+        separation=float(lean.separation / scale),
+        unexplained=float(lean.unexplained / scale),
+        shares=dict(zip(by_group, lean.shares.tolist(), strict=True)) if lean.certain else None,
+        newest_margin=lean.margin if lean.certain else None,
     )
 
 
@@ -136,11 +152,29 @@ class Coordinates:
         return torch.cat([shift, second / 2**0.5]).numpy()
 
 
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """φ as a mixture of groups."""
+
+    shares: Vector
+    margin: float
+    """Half of the 95% interval of the newest group's share."""
+    separation: float
+    """How far the newest group is from the others."""
+    unexplained: float
+    """How far φ is from every mixture."""
+    certain: bool
+    """Whether the shares can be determined."""
+
+
 def lean_of(
-    phi: Vector, groups: Sequence[Vector], errors: Sequence[float], balanced_shares: Vector
-) -> tuple[Vector | None, float, float]:
-    """φ as a mixture of the groups' moments and of the balanced population, which is the origin:
-    the shares, how far the newest group is from the others, and φ from every mixture.
+    phi: Vector,
+    groups: Sequence[Vector],
+    parts: Sequence[Sequence[Vector]],
+    balanced_shares: Vector,
+) -> Lean:
+    """φ as a mixture of the groups' moments and of the balanced population, which is the origin.
+    `parts` are moments of parts of each group.
 
     In the first layer the origin is a mixture of the groups anyhow. In deeper ones it is not, as
     joint batches are normalised jointly; with it, both a balanced φ and one that followed a single
@@ -153,10 +187,30 @@ def lean_of(
     unexplained = float(np.linalg.norm(phi - corners @ weights))
     old = balanced_shares[:-1] / balanced_shares[:-1].sum()
     separation = float(np.linalg.norm(groups[-1] - np.stack(groups[:-1], axis=1) @ old))
-    chance = float(np.sqrt(errors[-1] ** 2 + np.square(errors[:-1]) @ old))
+    errors = [_squared_error(own) for own in parts]
+    chance = float(np.sqrt(errors[-1] + np.array(errors[:-1]) @ old))
     certain = separation > CERTAIN * chance and unexplained <= separation
     shares = weights + (1 - weights.sum()) * balanced_shares
-    return shares if certain else None, separation, unexplained
+    margin = _newest_margin(corners, shares, parts, balanced_shares) if certain else math.inf
+    return Lean(shares, margin, separation, unexplained, certain)
+
+
+def _newest_margin(
+    corners: Vector, shares: Vector, parts: Sequence[Sequence[Vector]], balanced_shares: Vector
+) -> float:
+    """How far errors of the corners, and of the origin that is made of the same samples, may move
+    the newest group's share: to first order, by Student's distribution."""
+    from scipy.stats import t
+
+    newest = np.eye(len(shares))[-1] - balanced_shares[-1]
+    # In the first layer the origin is a mixture of the corners, so one direction says nothing.
+    slope = newest @ np.linalg.pinv(corners, rcond=NO_DIRECTION)
+    variance = sum(
+        share**2 * _squared_error([slope @ part for part in own])
+        for share, own in zip(shares, parts, strict=True)
+    )
+    freedom = sum(len(own) - 1 for own in parts)
+    return float(t.ppf(0.975, freedom) * np.sqrt(variance))
 
 
 def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:
@@ -170,12 +224,13 @@ def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:
     return weights[:-1] / weights.sum()  # type: ignore[no-any-return]
 
 
-def _standard_error(coordinates: Coordinates, name: str, group: GroupMoments) -> float:
-    """Of a group's moments in this layer, from how far its two halves are apart."""
-    if group.halves is None:
+def _squared_error(parts: Sequence[Vector]) -> float:
+    """The squared standard error of the mean of these parts."""
+    count = len(parts)
+    if count < 2:
         return math.inf
-    first, second = (coordinates.of(half[name]) for half in group.halves)
-    return float(np.linalg.norm(first - second)) / 2
+    values = np.stack(parts)
+    return float(np.square(values - values.mean(0)).sum()) / (count * (count - 1))
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ def model_images(
     *,
     shape: Sequence[int],
     images_per_class: int | None = None,
+    leave_out: Callable[[str], None] | None = None,
 ) -> BatchesByGroup:
     """Images to examine a model with, by task or in these groups; `shape` is that of a sample."""
     if len(shape) != 3:
@@ -41,6 +42,7 @@ def model_images(
         lambda x: model.view(x, None),
         size=shape[-1],
         images_per_class=images_per_class,
+        leave_out=leave_out,
     )
     check_accepts(model.net, batches_by_group)
     return batches_by_group

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup, abbreviated
 from bntricks.doctor.images import check_accepts, image_groups, normalisation, summary
 from bntricks.errors import UserError
@@ -34,6 +35,8 @@ def open_network(
     mean: Sequence[float],
     std: Sequence[float],
     images_per_class: int | None,
+    leave_out: Callable[[str], None] | None = None,
+    device: str = "cpu",
 ) -> tuple[nn.Module, BatchesByGroup]:
     """The network, and the images to examine it with. Its classes are the folders, unless given."""
     view = normalisation(mean, std)
@@ -45,10 +48,17 @@ def open_network(
             option="groups",
         )
     batches_by_group = image_groups(
-        data, groups, classes or folders, view, size=image_size, images_per_class=images_per_class
+        data,
+        groups,
+        classes or folders,
+        view,
+        size=image_size,
+        images_per_class=images_per_class,
+        leave_out=leave_out,
     )
     network = import_network(net)
     load_weights(network, weights)
+    network = place(network, torch.device(device))
     hint = "; give a different size, or one mean and one standard deviation for grey images"
     check_accepts(network, batches_by_group, hint=hint, remedy="image_size")
     return network, batches_by_group

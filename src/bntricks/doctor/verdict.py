@@ -1,7 +1,7 @@
 """The finding in words, with the numbers it rests on. Every threshold is here.
 
 A cost is claimed only if its 95% interval excludes 0; a lean only from layers where it can be
-determined.
+determined, and only if its interval excludes the balanced share.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Literal
 from bntricks.doctor.accuracy import Counterfactual, Difference
 from bntricks.doctor.groups import Group, abbreviated, class_shares
 from bntricks.doctor.layers import Layer
+from bntricks.doctor.order import Order
 
-Cost = Literal["old", "newest", "all", "none"]
+Cost = Literal["old", "newest", "all", "group", "none"]
 
 FAR = 0.3
 """A layer further than this from the population counts as far: about a third of a standard
@@ -61,10 +62,34 @@ def judge(
     return Verdict(cost, headline, tuple(filter(None, evidence)), _advice(balanced))
 
 
-def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
+def losing(tried: Counterfactual) -> tuple[str, ...]:
+    """The classes that measurably lose accuracy with these statistics, in words."""
+    parts = {
+        "all": tried.all_difference,
+        "old": tried.old_difference,
+        "newest": tried.newest_difference,
+    }
+    named = [_on(d, f"{name} classes") for name, d in parts.items() if d.sign < 0]
+    groups = [
+        _on(difference, f"the classes of {name}")
+        for name, difference in _old_groups(tried).items()
+        if difference.sign < 0
+    ]
+    return (*named, *groups)
+
+
+def remarks(
+    groups: Sequence[Group], unused: Sequence[str], order: Order | None = None
+) -> tuple[str, ...]:
     """What a reader should know before trusting the numbers."""
     uniform = [repr(group.name) for group in groups if group.variety < VARIED]
     notes = []
+    if order is not None:
+        notes.append(
+            f"The outputs seem to stand in a wrong order: {order.accuracy:.1f}% of the samples are "
+            f"right, no better than guessing, and {order.fitting_accuracy:.1f}% would be if the "
+            "outputs stood for other classes. Check the order of the classes before anything else."
+        )
     if uniform:
         notes.append(
             f"The batches of {abbreviated(uniform, 5)} hold few classes each, so moments of deeper "
@@ -76,26 +101,27 @@ def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
 
 
 def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
+    """Names who is hurt: the first of these, and the newest classes if they are too."""
     old, overall = balanced.old_difference, balanced.all_difference
-    if old.sign > 0:
-        return "old", (
-            f"BatchNorm statistics alone cost this model {old.points:.1f} points on the old "
-            f"classes (95% interval {old.interval})."
+    by_points = sorted(_old_groups(balanced).items(), key=lambda item: -item[1].points)
+    parts: list[tuple[Cost, str, Difference]] = [
+        ("old", "on the old classes", old),
+        ("all", "over all classes", overall),
+        ("newest", "on the newest classes", balanced.newest_difference),
+        *(("group", f"on the classes of {name}", own) for name, own in by_points),
+    ]
+    hurt = [part for part in parts if part[2].sign > 0]
+    if not hurt:
+        return "none", (
+            "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
+            f"{_points(old)} on the old classes and {_points(overall)} over all."
         )
-    if overall.sign > 0:
-        return "all", (
-            f"BatchNorm statistics alone cost this model {overall.points:.1f} points over all "
-            f"classes (95% interval {overall.interval})."
-        )
-    if (newest := balanced.newest_difference).sign > 0:
-        return "newest", (
-            f"BatchNorm statistics alone cost this model {newest.points:.1f} points on the newest "
-            f"classes (95% interval {newest.interval})."
-        )
-    return "none", (
-        "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
-        f"{_points(old)} on the old classes and {_points(overall)} over all."
+    named = [hurt[0], *(part for part in hurt[1:] if part[0] == "newest")]
+    costs = " and ".join(
+        f"{cost.points:.1f} points {where} (95% interval {cost.interval})"
+        for _, where, cost in named
     )
+    return hurt[0][0], f"BatchNorm statistics alone cost this model {costs}."
 
 
 def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
@@ -107,13 +133,16 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
             "or φ is like no mixture of them."
         )
     share = median(shares)
-    leans = "does not lean with respect to"
-    if abs(share - even) > LEANS:
+    # Layers see the same samples, so that the median is about as uncertain as any one of them.
+    margin = median(layer.newest_margin or 0.0 for layer in layers if layer.shares is not None)
+    low, high = max(0.0, share - margin), min(1.0, share + margin)
+    leans = "does not lean measurably with respect to"
+    if abs(share - even) > LEANS and not low <= even <= high:
         leans = "leans towards" if share > even else "leans away from"
     return (
-        f"φ {leans} the newest group ({newest}): its share is {share:.2f} in the median of "
-        f"{len(shares)} layer{'s' * (len(shares) != 1)} where it can be determined; {even:.2f} is "
-        "balanced."
+        f"φ {leans} the newest group ({newest}): its share is {share:.2f} (95% interval {low:.2f} "
+        f"to {high:.2f}) in the median of {len(shares)} layer{'s' * (len(shares) != 1)} where it "
+        f"can be determined; {even:.2f} is balanced."
     )
 
 
@@ -135,6 +164,11 @@ def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfa
 
 def _advice(balanced: Counterfactual) -> str:
     overall, old = balanced.all_difference, balanced.old_difference
+    if overall.sign > 0 and (lost := losing(balanced)):
+        return (
+            "Recalibrate φ on balanced data only if all classes matter alike: "
+            f"{_points(overall)} over all, but {', '.join(lost)}."
+        )
     if overall.sign > 0:
         return f"Recalibrate φ on balanced data: {_points(overall)} over all classes."
     if overall.sign < 0:
@@ -149,9 +183,21 @@ def _advice(balanced: Counterfactual) -> str:
             f"Recalibrating φ moves accuracy from the old to the newest classes: {_points(newest)} "
             "on the newest ones, no measurable change over all."
         )
+    if any(difference.sign > 0 for difference in _old_groups(balanced).values()):
+        return "Recalibrating φ would help these classes, with no measurable change over all."
     if overall.high - overall.low > UNSURE:
         return "These samples are too few to tell whether recalibrating φ would help: give more."
     return "Recalibrating φ would not change accuracy measurably."
+
+
+def _old_groups(tried: Counterfactual) -> dict[str, Difference]:
+    """Of each old group, where there are several; a single one is what is called old."""
+    old = list(tried.differences.items())[:-1]
+    return dict(old) if len(old) > 1 else {}
+
+
+def _on(difference: Difference, classes: str) -> str:
+    return f"{difference.signed} points on {classes} ({difference.interval})"
 
 
 def _points(difference: Difference) -> str:

@@ -18,7 +18,7 @@ from bntricks.model.create import IMAGE_SIZE, build, describe, protocol, today
 from bntricks.model.metadata import LearnedTask, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
-from bntricks.networks.head import last_linear
+from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.language import Lesson
 from bntricks.streams import Images, View
 from bntricks.training.snapshot import previous
@@ -49,7 +49,7 @@ def adopt(
     """
     names = _checked_names(net, classes)
     old, held_out = (
-        None if given is None else _in_order(gather(given, size=image_size), names)
+        None if given is None else _in_order(_gathered(given, image_size), names)
         for given in (memory, test)
     )
     sample = next((images.x for images in (old, held_out) if images is not None), None)
@@ -61,7 +61,7 @@ def adopt(
         view=None if view is None else Preprocessing(**asdict(view)),
         taught=(LearnedTask(classes=names, images=0, epochs=0, date=today()),),
     )
-    learner = build(metadata, copy.deepcopy(net), len(names), device)
+    learner = build(metadata, return_scores(copy.deepcopy(net)), len(names), device)
     state = learner.state
     state.lesson = Lesson(1, tuple(range(len(names))))
     if state.method.memory is not None:
@@ -77,6 +77,10 @@ def adopt(
         state.teacher = previous(learner.net)
     learner.net.eval()
     return Model(learner, metadata, held_out)
+
+
+def _gathered(given: Any, size: int) -> ClassSamples:
+    return given if isinstance(given, ClassSamples) else gather(given, size=size)
 
 
 def _checked_names(net: nn.Module, classes: Sequence[str]) -> tuple[str, ...]:

@@ -25,6 +25,9 @@ from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.schedules import SCHEDULES
 
 IMAGE_SIZE = 32
+CIFAR_STEM = 64
+"""The largest side of images for which the ResNet's stem is that of CIFAR: at 224 pixels its maps
+would cost 16 times as much as those of ImageNet's."""
 METHOD = "er-even-bnt"
 RATES = {"adamw": 0.003, "sgd": 0.03}
 """The learning rate by default, the highest one where a schedule changes it."""
@@ -51,11 +54,19 @@ def create(
     metadata = describe(
         **protocol(**choices),
         seed=seed,
-        network={"channels": x.shape[1], "width": width, "blocks": blocks, "stages": stages},
+        network={
+            "channels": x.shape[1],
+            "width": width,
+            "blocks": blocks,
+            "stages": stages,
+            "stem": "imagenet" if x.shape[-1] > CIFAR_STEM else "cifar",
+        },
         shape=tuple(x.shape[1:]),
         view=preprocessing(x, augment=augment),
     )
-    return Model(build(metadata, "resnet", len(samples.names), device), metadata)
+    assert metadata.network is not None
+    name = {"cifar": "resnet", "imagenet": "resnet-imagenet"}[metadata.network.stem]
+    return Model(build(metadata, name, len(samples.names), device), metadata)
 
 
 def protocol(
@@ -122,7 +133,7 @@ def build(
     are `network`, or else those described."""
     if network is None:
         known = metadata.network
-        network = {} if known is None else known.model_dump(exclude={"channels"})
+        network = {} if known is None else known.model_dump(exclude={"channels", "stem"})
     return build_learner(
         metadata.method,
         metadata.hyper,

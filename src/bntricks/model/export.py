@@ -1,22 +1,27 @@
-"""A model for other programs: an ONNX file with normalisation, network and classifier inside.
+"""A model for other programs: an ONNX or a torch.export file with normalisation, network and
+classifier inside.
 
 Its input `images` is what the model takes: uint8 [N, C, H, W], or float32 inputs for a network
 that was adopted without a view. Its outputs are `scores` and `probabilities`, [N, classes]. The
-class names are JSON under `classes` in the metadata. Nothing is written before onnxruntime has
-given the same probabilities.
+class names are JSON: under `classes` in the metadata of ONNX, and in the extra file `classes.json`
+of torch.export, which has the rest of the description in `model.json`. Nothing is written before
+the file, read back, has given the same probabilities.
+
+There is no TorchScript: torch deprecates it, and loading it runs code. A torch.export file is a
+graph of operators in JSON beside raw weights.
 """
 
 from __future__ import annotations
 
 import copy
+import io
 import json
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,15 +84,33 @@ def to_onnx(model: Model, path: Path) -> float:
     program.model.metadata_props.update(properties | metadata.versions)
     content = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    difference = check_agreement(model, session)
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
+
+    def probabilities(x: Tensor) -> Tensor:
+        (answer,) = session.run(["probabilities"], {"images": x.numpy()})
+        return torch.from_numpy(answer)
+
+    difference = check_agreement(model, probabilities)
+    _write(path, content)
     return difference
 
 
-def check_agreement(model: Model, session: Any) -> float:
+def to_pt2(model: Model, path: Path) -> float:
+    """Write a torch.export file; how far its probabilities are from the model's own, at most."""
+    metadata = model.metadata
+    size = {"images": {0: torch.export.Dim("batch")}}
+    description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
+    extra = {"classes.json": json.dumps(metadata.classes), "model.json": json.dumps(description)}
+    file = io.BytesIO()
+    with _quiet():
+        program = torch.export.export(Deployed(model), (_samples(model, 2),), dynamic_shapes=size)
+        torch.export.save(program, file, extra_files=extra)
+        reloaded = torch.export.load(io.BytesIO(file.getvalue())).module()
+    difference = check_agreement(model, lambda x: reloaded(x)[1].detach())
+    _write(path, file.getvalue())
+    return difference
+
+
+def check_agreement(model: Model, probabilities: Callable[[Tensor], Tensor]) -> float:
     """How far the probabilities of a runtime are from the model's own, on random samples and on
     real ones where the model has some; too far is a failure."""
     batches = [_samples(model, 7)]
@@ -95,12 +118,18 @@ def check_agreement(model: Model, session: Any) -> float:
         batches.append(model.held_out.x[:256])
     differences: list[Tensor] = []
     for x in batches:
-        (probabilities,) = session.run(["probabilities"], {"images": x.numpy()})
-        differences.append(torch.from_numpy(probabilities) - model.predict_proba(x))
+        differences.append(probabilities(x) - model.predict_proba(x))
     largest = float(torch.cat(differences).abs().max())
     if not largest <= CLOSE:  # nor is NaN close
-        raise RunError(f"onnxruntime's probabilities are {largest:.2g} off: nothing was written")
+        raise RunError(f"the file's probabilities are {largest:.2g} off: nothing was written")
     return largest
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
 
 
 def _samples(model: Model, count: int) -> Tensor:

@@ -25,7 +25,7 @@ from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
 from bntricks.model.model import Model
-from bntricks.networks.head import grow, last_linear
+from bntricks.networks.head import grow, keep_outputs, last_linear, return_scores
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.language import Lesson
@@ -152,7 +152,8 @@ def _network(
             head = last_linear(net)
         except ValueError as error:
             raise UnusableError(f"the network given does not fit it: {error}") from None
-        grow(net, max(outputs, head.out_features), torch.Generator())
+        grow(return_scores(net), max(outputs, head.out_features), torch.Generator())
+        keep_outputs(net, range(outputs))  # classes may have been removed
     elif metadata.network is not None:
         with torch.device("meta"):
             net = ResNet(outputs, **metadata.network.model_dump())

@@ -1,9 +1,10 @@
-"""Teaching a model new classes: its head grows, a task is learned, and what that did to the
-classes it knew is measured on images it never trained on.
+"""Teaching a model new classes, or old ones from more images: its head grows, a task is learned,
+and what that did to the classes it knew is measured on images it never trained on.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,11 +34,15 @@ def learn(
     epochs: int | None = None,
     held_out: float = HELD_OUT,
     lr: float | None = None,
+    more: bool = False,
     skip_unreadable: bool = False,
     sink: Sink = lambda event: None,
 ) -> Learned:
     """Learn the classes of a folder of class folders, a mapping from class names to samples, or a
     pair of samples and class names.
+
+    With `more`, classes may be known already, and are learned on from these samples; those that the
+    model holds, in its memory or to be tested on, are left out.
 
     Of each class a share is held out, 100 samples at most, and kept for later tasks to be measured
     on. `sink` is told how it goes. If this is interrupted, the model is half-taught: load it again.
@@ -50,15 +55,23 @@ def learn(
         skip=skip_unreadable,
         report=reported(sink),
     )
-    return teach(model, samples, epochs=epochs, lr=lr, sink=sink)
+    return teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
 
 
 def teach(
-    model: Model, samples: ClassSamples, *, epochs: int | None, lr: float | None, sink: Sink
+    model: Model,
+    samples: ClassSamples,
+    *,
+    epochs: int | None,
+    lr: float | None,
+    more: bool = False,
+    sink: Sink,
 ) -> Learned:
     """Learn these samples as the next task."""
     check_can_learn(model)
     learner, metadata = model.learner, model.metadata
+    if more:
+        samples = _not_held(model, samples)
     if epochs is None:
         per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
         epochs = max(EPOCHS, -(-STEPS // per_epoch))
@@ -67,21 +80,26 @@ def teach(
     if lr is not None:
         check_rate(lr)
     check_samples(metadata, samples.train.x)
-    _check_classes(model, samples)
-    first, count = len(metadata.classes), len(samples.names)
+    known = _check_classes(model, samples, more=more)
+    new = tuple(name for name in samples.names if name not in known)
+    names = (*metadata.classes, *new)
+    outputs = torch.tensor([names.index(name) for name in samples.names])
+    others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
     before = answers(model)
 
     lr = metadata.lr if lr is None else lr
-    learner.grow(first + count, lr=lr)
+    learner.grow(len(names), lr=lr)
     learner.state.epochs = epochs
-    train = Images(samples.train.x, samples.train.y + first)
-    if learner.memory is not None and first:
+    train = Images(samples.train.x, outputs[samples.train.y])
+    if learner.memory is not None and others:
         # A reservoir keeps samples in proportion to what it is offered. Old classes count as if
         # each had been offered as often as a new one will be, so that none is crowded out by a
         # larger folder or more epochs.
-        offers = epochs * len(train) * first // count
+        offers = epochs * len(train) * len(others) // len(samples.names)
         learner.memory.offered = max(learner.memory.filled, offers)
-    learner.begin(range(first, first + count), train.x, train.y)
+    # Classes of which there are more images are new ones to this task: the rest is rehearsed.
+    learner.state.lesson = replace(learner.state.lesson, new=(), old=others)
+    learner.begin(outputs.tolist(), train.x, train.y)
     x, y = learner.mix_in_memory(train.x, train.y)
     steps = epochs * batch_count(len(y), metadata.batch, even=metadata.even_batches)
     progress = Progress(sink, total=steps)
@@ -91,10 +109,12 @@ def teach(
     learner.end(train.x, train.y)
     learner.net.eval()
 
-    task = LearnedTask(classes=samples.names, images=len(train), epochs=epochs, date=today())
+    task = LearnedTask(
+        classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
+    )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata = metadata.model_copy(update=changes)
-    tests = Images(samples.test.x, samples.test.y + first)
+    tests = Images(samples.test.x, outputs[samples.test.y])
     if (old := model.held_out) is not None:
         tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
     model.held_out = tests
@@ -122,13 +142,43 @@ def reported(sink: Sink) -> Report:
     )
 
 
-def _check_classes(model: Model, samples: ClassSamples) -> None:
+def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
+    """Without the samples that the model holds: those to be tested on must not be trained on, and
+    no two in the memory are to be the same one."""
+    memory, held_out = model.learner.memory, model.held_out
+    held = [] if held_out is None else [held_out.x]
+    if memory is not None and memory.x is not None:
+        held.append(memory.x[: len(memory)].cpu())
+    seen = {x.numpy().tobytes() for part in held for x in part}
+
+    def unseen(images: Images) -> Images:
+        rows = torch.tensor([x.numpy().tobytes() not in seen for x in images.x], dtype=torch.bool)
+        return Images(images.x[rows], images.y[rows])
+
+    left = ClassSamples(
+        samples.names, unseen(samples.train), unseen(samples.test), samples.unreadable
+    )
+    missing = set(range(len(left.names))) - set(left.train.y.tolist())
+    if missing:
+        name = left.names[min(missing)]
+        raise UserError(f"the model has all these images of {name!r} already: give others")
+    return left
+
+
+def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[str]:
+    """The classes among these that the model knows."""
     metadata, policy = model.metadata, model.learner.method.memory
     known = [name for name in samples.names if name in metadata.classes]
-    if known:
+    if known and not more:
         raise UserError(
-            f"the model knows {', '.join(map(repr, known[:5]))} already: a class is learned once; "
-            "give new classes only"
+            f"the model knows {', '.join(map(repr, known[:5]))} already: give new classes only, or "
+            "say that these are more images of them",
+            remedy="more",
+        )
+    if known and policy is not None and policy.one_each is not None:
+        raise UserError(
+            f"{metadata.method} shares out its memory as classes come, once: it cannot learn more "
+            "images of a known class; er-even-bnt can"
         )
     if len(samples.train) < 2:
         raise UserError("there is one image to learn from: BatchNorm needs at least two")
@@ -146,3 +196,4 @@ def _check_classes(model: Model, samples: ClassSamples) -> None:
         raise UserError(f"the model was made for {metadata.tasks} tasks, and has learned them all")
     if metadata.taught and last_linear(model.net).out_features != len(metadata.classes):
         raise UserError("the network's outputs are not its classes: load the model again")
+    return known

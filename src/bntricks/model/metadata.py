@@ -31,6 +31,7 @@ class Network(Value):
     width: Annotated[int, Field(ge=1, le=1024)]
     blocks: Annotated[int, Field(ge=1, le=64)]
     stages: Annotated[int, Field(ge=1, le=6)]
+    stem: Literal["cifar", "imagenet"] = "cifar"
 
 
 class Preprocessing(Value):
@@ -50,6 +51,8 @@ class LearnedTask(Value):
     epochs: Annotated[int, Field(ge=0)]
     """0 for classes that an adopted network knew before."""
     date: str
+    more: tuple[Name, ...] = ()
+    """Classes that were known already, of which there were more images."""
 
 
 class Metadata(Value):
@@ -96,7 +99,9 @@ class Metadata(Value):
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(task.classes for task in self.taught)
+        """The classes by the task they came with; tasks that brought no new ones, or whose classes
+        were all removed, are left out."""
+        return tuple(task.classes for task in self.taught if task.classes)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from bntricks.training.learner import Learner
 from bntricks.training.state import View
 
 if TYPE_CHECKING:
+    from bntricks.model.answers import Acceptance, Answer
     from bntricks.model.summary import Learned
 
 
@@ -72,10 +73,23 @@ class Model:
         save(self, Path(path), memory=memory)
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
-        """Learn new classes, and say what that did to the old ones: see `bntricks.model.learn`."""
+        """Learn new classes, or with `more=True` known ones from more images, and say what that did
+        to the old ones: see `bntricks.model.learn`."""
         from bntricks.model.learn import learn
 
         return learn(self, images, epochs=epochs, **how)
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give classes other names, from old to new."""
+        from bntricks.model.classes import rename
+
+        rename(self, names)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Forget classes, with their images; the others are answered as before."""
+        from bntricks.model.classes import remove
+
+        remove(self, names)
 
     def predict(self, x: Any) -> list[str]:
         """The class of each sample: arrays, tensors or paths of images."""
@@ -91,11 +105,32 @@ class Model:
         check_samples(self.metadata, samples)
         return self.learner.scores(samples)
 
-    def export(self, path: Path | str) -> float:
-        """Write an ONNX file; how far its probabilities are from the model's own, at most."""
-        from bntricks.model.export import to_onnx
+    def answer(self, x: Any, *, top: int = 1, threshold: float | None = None) -> tuple[Answer, ...]:
+        """The likeliest classes of each sample; no label where all are below the threshold."""
+        from bntricks.model.answers import answer
 
-        return to_onnx(self, Path(path))
+        return answer(self, x, top=top, threshold=threshold)
+
+    def acceptance(self, unknown: Any, **how: Any) -> Acceptance:
+        """How many samples of unknown classes pass a threshold, or which threshold few pass: see
+        `bntricks.model.answers.acceptance`."""
+        from bntricks.model.answers import acceptance
+
+        return acceptance(self, unknown, **how)
+
+    def card(self, *, title: str = "Model card", verdict: str | None = None) -> str:
+        """What it learned when, and how accurate it is, in Markdown; `verdict` is the doctor's."""
+        from bntricks.model.card import model_card
+
+        return model_card(self, title=title, verdict=verdict)
+
+    def export(self, path: Path | str) -> float:
+        """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; how far its
+        probabilities are from the model's own, at most."""
+        from bntricks.model.export import to_onnx, to_pt2
+
+        write = to_pt2 if str(path).endswith(".pt2") else to_onnx
+        return write(self, Path(path))
 
     @property
     def net(self) -> nn.Module:

@@ -110,15 +110,16 @@ def summarise(
         images,
         unreadable,
         classes=tuple(score((name,)) for name in model.classes),
-        confused=_confused(after, model.classes),
+        confused=confusions(after, model.classes),
         losses=tuple(losses),
         concerns=(*_about_loss(losses), *_about_chance(everything, tasks[-1]), *_about_old(tasks)),
     )
 
 
-def _confused(
+def confusions(
     answered: Sequence[tuple[int, int]], classes: tuple[str, ...]
 ) -> tuple[Confusion, ...]:
+    """The most frequent mistakes, the most frequent one first."""
     images = Counter(label for label, _ in answered)
     mistakes = Counter(pair for pair in answered if pair[0] != pair[1])
     return tuple(

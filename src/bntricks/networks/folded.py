@@ -36,6 +36,7 @@ class Folded(ResNet):
         nn.Module.__init__(self)
         self.linear = net.linear
         self.stem = Joined(net.conv, net.bn)
+        self.pooled = isinstance(net.pool, nn.MaxPool2d)
         self.blocks = [
             (
                 Joined(block.conv1, block.bn1),
@@ -50,6 +51,8 @@ class Folded(ResNet):
 
     def features(self, x: Tensor) -> Tensor:
         x = self.stem(x.contiguous().to_mkldnn()).relu_()
+        if self.pooled:
+            x = F.max_pool2d(x, 3, 2, 1)
         for first, second, shortcut in self.blocks:
             x = second(first(x).relu_()).add_(shortcut(x)).relu_()
         return x.to_dense().mean((2, 3))

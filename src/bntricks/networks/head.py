@@ -3,7 +3,8 @@ classes (spec A20)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,13 +13,36 @@ from torch import Generator, Tensor, nn
 from bntricks.networks.resnet import ResNet
 from bntricks.seeds import construction
 
+AUXILIARY = re.compile(r"(^|[._])aux", re.IGNORECASE)
+"""In the name of a module that is used in training alone: torchvision's `aux1`, `AuxLogits`."""
+
 
 def last_linear(net: nn.Module) -> nn.Linear:
-    """The last linear layer of a network, whatever the network is."""
-    linear = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    """The last linear layer of a network, whatever the network is: `fc`, `classifier` or `head` of
+    torchvision, timm and Hugging Face. Auxiliary classifiers, which go by that name, do not count,
+    wherever they stand."""
+    linear = [
+        module
+        for name, module in net.named_modules()
+        if isinstance(module, nn.Linear) and not AUXILIARY.search(name)
+    ]
     if not linear:
         raise ValueError("this network has no linear layer, so it has no classifier")
     return linear[-1]
+
+
+def return_scores(net: nn.Module) -> nn.Module:
+    """The same network, which from now on returns its scores alone. Those of Hugging Face return
+    an object with `logits`, and some of torchvision's do so while they are trained."""
+    if _scores_of not in net._forward_hooks.values():
+        net.register_forward_hook(_scores_of)
+    return net
+
+
+def _scores_of(net: nn.Module, inputs: object, output: object) -> object:
+    if isinstance(output, Mapping):
+        return output.get("logits", output)
+    return getattr(output, "logits", output)
 
 
 def features(net: nn.Module, x: Tensor) -> Tensor:
@@ -44,7 +68,9 @@ def seen_by_head(net: nn.Module) -> Iterator[list[Tensor]]:
 @torch.no_grad()
 def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
     """Widen the head to this many outputs, in place. Old rows stay to the bit; new ones are
-    PyTorch's default initialisation. Optimisers made before hold the old parameters."""
+    PyTorch's default initialisation, about the mean of the old biases, so that a head whose biases
+    are all high or all low does not drown new classes or drown in them. Optimisers made before
+    hold the old parameters."""
     linear = last_linear(net)
     more = outputs - linear.out_features
     if more < 0:
@@ -56,8 +82,19 @@ def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
         new = new.to(linear.weight.device, linear.weight.dtype)
     linear.weight = _joined(linear.weight, new.weight)
     if linear.bias is not None:
-        linear.bias = _joined(linear.bias, new.bias)
+        linear.bias = _joined(linear.bias, new.bias + linear.bias.mean())
     linear.out_features = outputs
+
+
+@torch.no_grad()
+def keep_outputs(net: nn.Module, outputs: Sequence[int]) -> None:
+    """Leave the head with these of its outputs, in this order, in place. Optimisers made before
+    hold the old parameters."""
+    linear, rows = last_linear(net), list(outputs)
+    linear.weight = nn.Parameter(linear.weight[rows], requires_grad=linear.weight.requires_grad)
+    if linear.bias is not None:
+        linear.bias = nn.Parameter(linear.bias[rows], requires_grad=linear.bias.requires_grad)
+    linear.out_features = len(rows)
 
 
 def _joined(old: Tensor, new: Tensor) -> nn.Parameter:

@@ -1,14 +1,16 @@
 """The CIFAR ResNet-18 of the paper's experiments, at any width, depth and input size.
 
-Stem of one 3×3 convolution, no max-pooling; stages of basic blocks whose width doubles and whose
-map halves from the second on; global average pooling; one linear layer with all C outputs from
-the start. PyTorch's default initialisation, as the experiments had it. What normalises is by
-choice: `norms` has the layers that go by a name.
+Stem of one 3×3 convolution, no max-pooling; for images above 64 pixels there is ImageNet's stem of
+a strided 7×7 convolution and max-pooling. Stages of basic blocks whose width doubles and whose map
+halves from the second on; global average pooling; one linear layer with all C outputs from the
+start. PyTorch's default initialisation, as the experiments had it. What normalises is by choice:
+`norms` has the layers that go by a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,6 +18,8 @@ from torch import Tensor, nn
 from bntricks.networks.norms import Norm
 from bntricks.networks.norms.batch_norm import batch_norm
 from bntricks.networks.registry import NETWORKS
+
+Stem = Literal["cifar", "imagenet"]
 
 
 class Block(nn.Module):
@@ -55,9 +59,15 @@ class ResNet(nn.Module):
         blocks: int = 2,
         stages: int = 4,
         norm: Norm = batch_norm,
+        stem: Stem = "cifar",
     ) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
+        if stem == "cifar":
+            self.conv = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
+            self.pool: nn.Module = nn.Identity()
+        else:  # a sixteenth of the pixels is left
+            self.conv = nn.Conv2d(channels, width, 7, 2, 3, bias=False)
+            self.pool = nn.MaxPool2d(3, 2, 1)
         self.bn = norm(width)
         body: list[nn.Module] = []
         inputs = width
@@ -71,7 +81,7 @@ class ResNet(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """f(x): the pooled vector before the classifier, [B, width of the last stage]."""
-        x = self.body(F.relu(self.bn(self.conv(x))))
+        x = self.body(self.pool(F.relu(self.bn(self.conv(x)))))
         return x.mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,3 +95,12 @@ def resnet(
 ) -> nn.Module:
     """The CIFAR ResNet, for images."""
     return ResNet(outputs, channels=shape[0], width=width, blocks=blocks, stages=stages, norm=norm)
+
+
+@NETWORKS.named("resnet-imagenet")
+def resnet_imagenet(
+    shape: Sequence[int], outputs: int, *, width: int, blocks: int, stages: int, norm: Norm
+) -> nn.Module:
+    """The same with ImageNet's stem, for images above 64 pixels."""
+    sizes = {"width": width, "blocks": blocks, "stages": stages}
+    return ResNet(outputs, channels=shape[0], **sizes, norm=norm, stem="imagenet")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -131,12 +131,34 @@ def read_classes(
     return dict(zip(by_class, torch.split(images.x, counts), strict=True)), images.unreadable
 
 
-def decode(source: Folder, size: int, name: str) -> Pixels:
-    """One image of a folder as a square, [3, size, size]."""
+def readable(
+    source: Folder, names: Sequence[str], size: int, leave_out: Callable[[str], None]
+) -> list[str]:
+    """Those images of a folder that can be read; `leave_out` is told of each of the others."""
+    failures: dict[str, str] = {}
+
+    def attempt(name: str) -> Pixels:
+        try:
+            return _read_square(source.path / name, size)
+        except Unreadable as error:
+            failures[name] = str(error)
+            return np.zeros((3, size, size), np.uint8)
+
+    for _ in in_blocks(names, attempt):
+        pass  # decoded again when they are needed: a folder of any size fits into memory
+    for name in names:
+        if name in failures:
+            leave_out(failures[name])
+    return [name for name in names if name not in failures]
+
+
+def decode(source: Folder, size: int, name: str, *, remedy: str | None = None) -> Pixels:
+    """One image of a folder as a square, [3, size, size]; `remedy` is the option that helps where
+    it cannot be read."""
     try:
         return _read_square(source.path / name, size)
     except Unreadable as error:
-        raise UserError(f"{error}; repair it or move it away") from error
+        raise UserError(f"{error}; repair it or move it away", remedy=remedy) from error
 
 
 def _images_in(source: Folder, under: str) -> list[str]:

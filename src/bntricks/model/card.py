@@ -1,0 +1,114 @@
+"""A model card: one page of Markdown that says what a model learned, when and from how many images,
+how accurate it is on each class, and what the doctor says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from bntricks.files import shown
+from bntricks.model.answers import share
+from bntricks.model.summary import answers, confusions
+
+if TYPE_CHECKING:
+    from bntricks.model.model import Model
+
+
+def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
+    """The card in Markdown; `verdict` is the doctor's."""
+    answered = answers(model)
+    parts = [
+        f"# {plain(title)}",
+        _overview(model),
+        "## What it learned",
+        _lessons(model),
+        "## Accuracy",
+        *_accuracy(model, answered),
+        "## BatchNorm",
+        verdict or "The doctor has not examined this model.",
+        "## Use",
+        "Images are cut to their centre square and resized; normalisation is part of every "
+        "exported file. A probability is the network's own and is not calibrated: an image of none "
+        "of these classes gets one too.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """Text from users as text: neither markup nor control codes."""
+    return re.sub(r"([\\`*_{}\[\]<>|#&~])", r"\\\1", shown(text))
+
+
+def _overview(model: Model) -> str:
+    metadata = model.metadata
+    network = metadata.network
+    kind = (
+        "a network that was trained elsewhere and adopted"
+        if network is None
+        else f"a ResNet of width {network.width} with {network.blocks} blocks in each of "
+        f"{network.stages} stages"
+    )
+    rows = [
+        ("classes", str(len(model.classes))),
+        ("network", f"{kind}, {sum(p.numel() for p in model.net.parameters()):,} parameters"),
+        ("a sample", " × ".join(map(str, metadata.shape))),
+        ("learns by", f"{metadata.method}, {metadata.optimiser}, {metadata.schedule} rate"),
+        ("made with", ", ".join(f"{name} {v}" for name, v in metadata.versions.items())),
+    ]
+    if metadata.view is not None:
+        mean, std = (
+            ", ".join(f"{value:.4g}" for value in values)
+            for values in (metadata.view.mean, metadata.view.std)
+        )
+        rows.insert(3, ("normalisation", f"pixels in [0, 1], mean {mean}, deviation {std}"))
+    return _table(("", ""), [(name, plain(value)) for name, value in rows])
+
+
+def _lessons(model: Model) -> str:
+    rows = [
+        (
+            str(number),
+            task.date,
+            plain(", ".join((*task.classes, *(f"more of {name}" for name in task.more)))),
+            str(task.images) if task.epochs else "learned elsewhere",
+            str(task.epochs) if task.epochs else "",
+        )
+        for number, task in enumerate(model.metadata.taught, start=1)
+    ]
+    return _table(("Task", "Date (UTC)", "Classes", "Images", "Epochs"), rows)
+
+
+def _accuracy(model: Model, answered: Sequence[tuple[int, int]]) -> list[str]:
+    if not answered:
+        return ["Not measured: the file has no held-out images."]
+    right: dict[int, list[bool]] = {}
+    for label, predicted in answered:
+        right.setdefault(label, []).append(label == predicted)
+    measured = {label: share(torch.tensor(own)) for label, own in sorted(right.items())}
+    rows = [
+        (
+            *(plain(model.classes[label]), str(own.images)),
+            *(f"{own.percent:.1f}", f"{own.low:.1f} to {own.high:.1f}"),
+        )
+        for label, own in measured.items()
+    ]
+    mean = sum(own.percent for own in measured.values()) / len(measured)
+    text = [
+        f"On {len(answered)} held-out images, {mean:.1f}% with every class counting the same.",
+        _table(("Class", "Images", "Accuracy %", "95% interval"), rows),
+    ]
+    if mistakes := confusions(answered, model.classes):
+        pairs = "; ".join(
+            f"{plain(each.label)} for {plain(each.taken_for)} ({each.percent:.0f}%)"
+            for each in mistakes
+        )
+        text.append(f"Most often taken for another: {pairs}.")
+    return text
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,94 @@
+"""How a network that was trained elsewhere is given images, read from the JSON beside it: Hugging
+Face's `preprocessor_config.json`, timm's `config.json`, or plain `image_size`, `mean` and `std`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bntricks.errors import UserError
+from bntricks.files import reading, regular_bytes, shown
+
+BYTE = 1 / 255
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInput:
+    """The side of the square images a network takes, and the normalisation of pixels in [0, 1]."""
+
+    size: int | None
+    """None if the file does not say."""
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+def read_preprocessing(path: Path) -> ImageInput:
+    """What a preprocessing file says. What is done besides (the share that a crop leaves, the kind
+    of interpolation) is ours: the centre square, resized."""
+    with reading(path):
+        content = regular_bytes(path)
+    try:
+        values = json.loads(content)
+        return _understood(values.get("pretrained_cfg", values))
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
+        reason = "" if isinstance(error, KeyError) else f" ({shown(str(error))})"
+        raise UserError(
+            f"{shown(path)} says nothing of mean and standard deviation that can be used{reason}: "
+            "give a preprocessor_config.json of Hugging Face, a config.json of timm, or JSON with "
+            "image_size, mean and std"
+        ) from None
+
+
+def read_class_names(path: Path) -> list[str]:
+    """The names in a file, in the order of a network's outputs: a JSON list, `id2label` of a
+    Hugging Face `config.json`, or one name on each line."""
+    with reading(path):
+        content = regular_bytes(path)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise UserError(f"{shown(path)} is not text in UTF-8: give one name on each line") from None
+    if not text.lstrip().startswith(("[", "{")):
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        names = json.loads(text)
+        if isinstance(names, Mapping):
+            by_output = {int(output): name for output, name in names["id2label"].items()}
+            names = [by_output[output] for output in range(len(by_output))]
+    except (ValueError, KeyError, AttributeError, TypeError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError(
+            f"{shown(path)} is JSON, but neither a list of names nor an object with id2label from "
+            "0 on"
+        )
+    return names
+
+
+def _understood(values: Mapping[str, Any]) -> ImageInput:
+    mean, std = values.get("image_mean", values.get("mean")), values.get("image_std")
+    std = values["std"] if std is None else std
+    if values.get("do_normalize") is False:
+        mean, std = [0.0], [1.0]
+    scale = values.get("rescale_factor", BYTE) if values.get("do_rescale", True) else 1.0
+    if abs(scale - BYTE) > 1e-6:
+        raise ValueError(f"pixels are scaled by {scale}, not by 1/255")
+    size = values.get("image_size", values.get("input_size"))
+    if size is None:
+        cropped = values.get("do_center_crop", "crop_size" in values)
+        size = values.get("crop_size" if cropped else "size", values.get("size"))
+    return ImageInput(_side(size), tuple(map(float, mean)), tuple(map(float, std)))
+
+
+def _side(size: Any) -> int | None:
+    if isinstance(size, Mapping):
+        size = size.get("shortest_edge") or [size["height"], size["width"]]
+    if isinstance(size, list):
+        *_, height, width = size
+        if height != width:
+            raise ValueError(f"images of {height} by {width} are not square")
+        size = height
+    return None if size is None else int(size)

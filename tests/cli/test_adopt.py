@@ -1,0 +1,133 @@
+"""`bnt learn` around a network that was trained elsewhere, as a user types it."""
+
+import json
+import sys
+
+import pytest
+import safetensors.torch as safe
+import torch
+from torch import nn
+
+from bntricks import Model
+from helpers.colours import FIRST, SECOND, pictures, write_folder
+
+NETS = """
+from types import SimpleNamespace
+from torch import nn
+
+def body():
+    return nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten())
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.fc = body(), nn.Linear(216, 3)
+        self.aux = nn.Linear(216, 3)  # after the head, and used in training alone
+
+    def forward(self, x):
+        return self.fc(self.body(x))
+
+class Wrapped(Plain):
+    def forward(self, pixel_values):
+        return SimpleNamespace(logits=super().forward(pixel_values))
+
+class Deep(Plain):
+    def forward(self, x):
+        return self.fc(self.body(x))[..., None]
+"""
+BATCH = ("--epochs", 3, "--batch", 8, "--memory", 24)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Photographs, a module that builds networks, and weights trained in plain PyTorch."""
+    write_folder(tmp_path / "old", FIRST)
+    write_folder(tmp_path / "new", SECOND[:1])
+    (tmp_path / "elsewhere_nets.py").write_text(NETS)
+    (tmp_path / "names.txt").write_text("\n".join(FIRST) + "\n")
+    told = {"image_mean": [0.5] * 3, "image_std": [0.3] * 3, "size": {"height": 8, "width": 8}}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("elsewhere_nets", None)
+    import elsewhere_nets
+
+    torch.manual_seed(0)
+    net = elsewhere_nets.Plain()
+    x = torch.cat([torch.from_numpy(pictures(name)) for name in FIRST])
+    y = torch.arange(3).repeat_interleave(12)
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.05)
+    for _ in range(40):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(net((x / 255 - 0.5) / 0.3), y).backward()
+        optimiser.step()
+    safe.save_file(net.state_dict(), "w.safetensors")
+    yield net.eval()
+    sys.modules.pop("elsewhere_nets", None)
+
+
+def flags(kind="Plain", **changes):
+    words = {
+        "--net": f"elsewhere_nets:{kind}",
+        "--weights": "w.safetensors",
+        "--classes": "names.txt",
+        "--old-images": "old",
+        "--old-tests": "old",
+        "--preprocessing": "preprocessor_config.json",
+    } | {f"--{name.replace('_', '-')}": value for name, value in changes.items()}
+    return [part for flag, value in words.items() if value is not None for part in (flag, value)]
+
+
+@pytest.mark.parametrize("net", ["Plain", "Wrapped"])
+def test_a_trained_network_goes_on_from_the_command_line(bnt, here, net):
+    done = bnt("learn", "new", "--into", "m", *flags(net), *BATCH, "--json")
+    assert done.code == 0, done.err
+    learned = json.loads(done.out)
+    assert [task["classes"] for task in learned["tasks"]] == [list(FIRST), [SECOND[0]]]
+    assert learned["tasks"][0]["before"] > 90
+    import elsewhere_nets
+
+    loaded = Model.load("m", net=getattr(elsewhere_nets, net))
+    assert loaded.metadata.shape == (3, 8, 8)
+    assert loaded.metadata.view.mean == (0.5, 0.5, 0.5)
+    assert loaded.net.fc.out_features == 4
+    assert loaded.net.aux.out_features == 3
+    done = bnt("predict", "m", "new", "--net", f"elsewhere_nets:{net}", "--json")
+    assert {answer["label"] for answer in json.loads(done.out)} <= {*FIRST, *SECOND}
+    done = bnt("learn", "old", "--into", "m", *flags(net))
+    assert "already exists" in done.err
+    assert "--weights" in done.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"classes": None}, ["--classes", "missing"]),
+        ({"classes": "cat,dog"}, ["2 class names", "3 outputs"]),
+        ({"classes": "none.txt"}, ["none.txt"]),
+        ({"old_images": None}, ["er-even-bnt rehearses old images"]),
+        ({"net": None}, ["--classes", "--net package.module:function"]),
+        ({"mean": "0.5"}, ["--preprocessing", "leave those out"]),
+        ({"preprocessing": "names.txt"}, ["names.txt", "config.json"]),
+        ({"image_size": "32"}, ["cannot take images of [3, 32, 32]", "--image-size"]),
+        ({"net": "elsewhere_nets:Deep"}, ["returns [2, 3, 1] for two images"]),
+        ({"weights": "names.txt"}, ["names.txt holds no weights that can be read"]),
+        ({"width": "4"}, ["--width", "our own ResNet"]),
+    ],
+)
+def test_what_does_not_fit_is_a_line_and_nothing_is_written(bnt, here, tmp_path, changes, words):
+    done = bnt("learn", "new", "--into", "m", *flags(**changes))
+    assert done.code == 2
+    said = done.err.replace("bnt: importing and running", "").strip().splitlines()
+    assert len(said) <= 2, done.err
+    for word in words:
+        assert word in said[-1]
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.fault
+def test_a_pickle_is_never_loaded(bnt, here, tmp_path):
+    torch.save(here, "whole.pt")  # the network itself, as many people save it
+    done = bnt("learn", "new", "--into", "m", *flags(weights="whole.pt"))
+    assert done.code == 2
+    assert "whole.pt holds no weights that can be read" in done.err

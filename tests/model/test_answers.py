@@ -1,0 +1,89 @@
+"""The likeliest classes, and thresholds whose false acceptance is measured."""
+
+import csv
+import io
+import json
+
+import pytest
+import torch
+
+from bntricks import Model, UserError
+from bntricks.model.answers import share
+from helpers.colours import FIRST, SECOND, pictures, write_folder
+
+
+def test_candidates_are_the_likeliest_classes_in_order(model):
+    loaded = Model.load(model)
+    x = torch.from_numpy(pictures("navy", 5, seed=3))
+    probabilities = loaded.predict_proba(x)
+    for found, own in zip(loaded.answer(x, top=9), probabilities, strict=True):
+        assert [each.label for each in found.candidates] == [
+            FIRST[k] for k in own.argsort(descending=True)
+        ]
+        assert found.probability == own.max().item()
+        assert found.label == FIRST[own.argmax()]
+    with pytest.raises(UserError, match="top 0"):
+        loaded.answer(x, top=0)
+
+
+def test_below_the_threshold_there_is_no_label(model):
+    loaded = Model.load(model)
+    x = torch.from_numpy(pictures("navy", 8, seed=3))
+    confidence = loaded.predict_proba(x).max(1).values
+    middle = confidence.sort().values[4].item()
+    found = loaded.answer(x, threshold=middle)
+    assert [each.label is None for each in found] == (confidence < middle).tolist()
+    assert sum(each.label is None for each in found) == 4
+
+
+def test_a_share_has_wilsons_interval():
+    assert str(share(torch.tensor([True] * 9 + [False]))) == "90.0% (59.6 to 98.2)"
+    none = share(torch.zeros(20, dtype=torch.bool))
+    assert (none.percent, none.low) == (0, 0)
+    assert none.high == pytest.approx(16.1, abs=0.05)
+
+
+def test_a_threshold_is_chosen_on_one_half_of_the_unknown_and_measured_on_the_other(model):
+    loaded = Model.load(model)
+    unknown = torch.cat([torch.from_numpy(pictures(name, 40, seed=1)) for name in SECOND])
+    confidence = loaded.predict_proba(unknown).max(1).values.double()
+    found = loaded.acceptance(unknown, false_acceptance=0.1)
+    assert (confidence[::2] >= found.threshold).double().mean() <= 0.1
+    assert (confidence[::2] >= found.threshold - 1e-3).double().mean() > 0.05
+    passed = (confidence[1::2] >= found.threshold).double().mean().item()
+    assert found.unknown.percent == pytest.approx(100 * passed)
+    assert found.unknown.images == 60
+    assert found.unknown.low <= found.unknown.percent <= found.unknown.high
+    assert found.known.images == len(loaded.held_out)
+    given = loaded.acceptance(unknown, threshold=0.0)
+    assert (given.unknown.percent, given.unknown.images) == (100, 120)
+
+
+def test_the_command_names_more_classes_all_probabilities_and_the_unknown(bnt, model, tmp_path):
+    known = write_folder(tmp_path / "known", FIRST[:1], 3)
+    others = write_folder(tmp_path / "others", SECOND, 6)
+    done = bnt("predict", model, known, "--top", 2, "--probabilities", "--json")
+    assert done.code == 0, done.err
+    for answer in json.loads(done.out):
+        assert list(answer["probabilities"]) == list(FIRST)
+        assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+        best, second = answer["candidates"]
+        assert (best["label"], best["probability"]) == (answer["label"], answer["probability"])
+        assert best["probability"] >= second["probability"]
+    done = bnt("predict", model, known, "--top", 2, "--probabilities", "--csv")
+    header, *rows = csv.reader(io.StringIO(done.out))
+    assert header[3:5] == ["label 2", "probability 2"]
+    assert header[5:] == [f"probability of {name}" for name in FIRST]
+    assert {len(row) for row in rows} == {8}
+    done = bnt("predict", model, known, "--threshold", 1, "--unknown", others, "--json")
+    assert {answer["label"] for answer in json.loads(done.out)} == {None}
+    assert "lets pass 0.0% (0.0 to 17.6) of 18 images of unknown classes" in done.err
+    done = bnt("predict", model, known, "--threshold", 1, "--top", 2)
+    assert done.out.count("unknown") == 3
+    assert "is not known: give a folder" in done.err
+
+
+def test_a_rate_without_images_to_choose_by_is_a_line(refused, model, first):
+    words = ["--false-acceptance", "--unknown"]
+    refused("predict", model, first, "--false-acceptance", 0.1, words=words)
+    refused("predict", model, first, "--threshold", 1.5, words=["1.5"])
