@@ -19,7 +19,7 @@ def run_command(config: Config) -> str:
     """The same for a run that has no record yet."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper = knobs.pop("hyper")
+    hyper, _ = knobs.pop("hyper"), knobs.pop("net_code")  # which follows from the network
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
     flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]

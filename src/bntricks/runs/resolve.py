@@ -13,15 +13,17 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.methods import find, make
-from bntricks.networks.registry import NETWORKS
+from bntricks.networks.imported import code_hash
+from bntricks.networks.registry import SIZES, first_name, is_imported, sizes
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
+from bntricks.recipes.protocols import splits_classes
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.streams import Stream, open_stream
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
-from bntricks.training.optimisers import OPTIMISERS, check_rate
+from bntricks.training.optimisers import check_rate, find_optimiser, own_momentum
 from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
 
@@ -33,8 +35,7 @@ def resolve(
     run has one identity however it was asked for."""
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
-    NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
-    SCHEDULES.find(config.schedule)
+    find_optimiser(config.optimiser, config.sgd_momentum), SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
@@ -43,6 +44,8 @@ def resolve(
         check_tf32(config.device)
     check_ranks(config, method)
     check_norm(config, method)
+    check_blurry(config, method)
+    network = own_network(config)
     stream = open_stream(
         config.stream,
         data=data,
@@ -50,6 +53,10 @@ def resolve(
         images_per_class=config.images_per_class,
         classes_per_task=config.classes_per_task,
         tasks=config.task_lists,
+        class_order=config.order_of_classes,
+        first=config.first,
+        increment=config.increment,
+        blurry=config.blurry,
         held_out=config.held_out,
         report=lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
@@ -75,7 +82,9 @@ def resolve(
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
-    change |= unused_knobs(config)
+    if config.sgd_momentum == own_momentum(config.optimiser):
+        change["sgd_momentum"] = None
+    change |= network | unused_knobs(config)
     return stream, config.model_copy(update=change)
 
 
@@ -85,21 +94,40 @@ def with_hyper(config: Config, stream: str) -> Config:
     return config.model_copy(update={"hyper": {**defaults, **config.hyper}})
 
 
+def own_network(config: Config) -> dict[str, Any]:
+    """The network by its first name, with the code it is made of and the sizes it can have."""
+    name, default = first_name(config.net), Config()
+    unused = {key: getattr(default, key) for key in SIZES if key not in sizes(name)}
+    return {"net": name, "net_code": code_hash(name) if is_imported(name) else None, **unused}
+
+
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
     """All that the bits of a run depend on, but for the machine."""
-    # Left out at its default: there are checkpoints from before it.
-    younger = set() if config.deterministic else {"deterministic"}
-    values = config.model_dump(mode="json", exclude=younger)
     return {
-        **{key: json.dumps(value) for key, value in values.items()},
+        **as_text(config),
         "data": stream.fingerprint,
         "revision": str(REVISION),
         **versions(),
     }
 
 
+def as_text(config: Config) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in config.model_dump(mode="json").items()}
+
+
 def versions() -> dict[str, str]:
     return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
+
+
+def check_blurry(config: Config, method: Method) -> None:
+    """Some methods treat a task's own classes and all others in different ways."""
+    if config.blurry and splits_classes(method):
+        raise UserError(
+            f"{config.method} takes all images of a task for images of the task's own classes, so "
+            "each class must come in one task alone: choose another method, such as er-bnt",
+            option="blurry",
+            value=config.blurry,
+        )
 
 
 def check_ranks(config: Config, method: Method) -> None:
