@@ -4,9 +4,10 @@ import pytest
 
 from bntricks.errors import UserError
 from bntricks.report.commands import run_command
+from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
-from bntricks.runs.resolve import resolve
+from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
 
 pytestmark = pytest.mark.law
@@ -90,6 +91,29 @@ def test_in_a_single_pass_the_memory_is_offered_every_image_once():
     assert memory.distinct == len(memory) == 30
     _, config, stream = resolved(method="er-bnt", epochs=3)
     assert train(config, stream).learner.memory.offered == 600
+
+
+def test_a_run_that_was_saved_before_there_was_a_choice_goes_on(tmp_path):
+    stream, config = resolve(Config(**SMALL), None)
+    folder = tmp_path / config.identity(stream.fingerprint)
+    folder.mkdir()
+    younger = {"even_batches", "deterministic", "clip", "blurry", "net_code"}
+    known = made_with(config, stream)
+    assert younger <= known.keys()
+
+    class Older(Checkpoints):
+        def save(self, state):
+            del state["learner"]["lesson"]["visitors"]
+            super().save(state)
+            raise KeyboardInterrupt
+
+    older = {key: value for key, value in known.items() if key not in younger}
+    with pytest.raises(KeyboardInterrupt):
+        train(config, stream, checkpoints=Older(folder, older, seconds=0))
+    events = []
+    record = run(Config(**SMALL), out=tmp_path, sink=events.append)
+    assert "resumed" in {event["event"] for event in events}
+    assert record.path == folder
 
 
 def test_a_network_of_ones_own_is_trained_and_its_code_is_part_of_the_name(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from bntricks.training.schedules import SCHEDULES
 
 IMAGE_SIZE = 32
 METHOD = "er-even-bnt"
-RATES = {"adamw": 0.003, "sgd": 0.03}
+RATES = {"adam": 0.003, "adamw": 0.003, "sgd": 0.03}
 """The learning rate by default, the highest one where a schedule changes it."""
 
 

@@ -70,7 +70,8 @@ def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
 def own_momentum(name: str) -> float | None:
     """An optimiser's momentum by default, None if it has none that can be set."""
     parameter = inspect.signature(OPTIMISERS.find(name)).parameters.get("momentum")
-    return None if parameter is None else float(parameter.default)
+    default = None if parameter is None else parameter.default
+    return default if isinstance(default, float) else None
 
 
 @OPTIMISERS.named("sgd")
