@@ -104,7 +104,7 @@ def test_a_gradient_is_clipped_as_torch_clips_it(largest):
     for own, other in zip(ours, net.parameters(), strict=False):
         torch.testing.assert_close(own, other.grad, rtol=1e-6, atol=0)
     norm = torch.stack([each.norm() for each in ours]).norm()
-    assert norm <= largest
+    assert norm <= 1.0001 * largest
 
 
 def test_the_optimisers_are_listed():
