@@ -8,7 +8,7 @@ from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
 from bntricks.runs.resolve import made_with, resolve
-from bntricks.runs.train import train
+from bntricks.runs.train import build, train
 
 pytestmark = pytest.mark.law
 
@@ -91,6 +91,17 @@ def test_in_a_single_pass_the_memory_is_offered_every_image_once():
     assert memory.distinct == len(memory) == 30
     _, config, stream = resolved(method="er-bnt", epochs=3)
     assert train(config, stream).learner.memory.offered == 600
+
+
+def test_what_is_chosen_reaches_the_learner():
+    chosen = {"optimiser": "sgdm", "sgd_momentum": 0.5, "weight_decay": 0.25, "clip": 2.0}
+    _, config, stream = resolved(method="icarl", hyper={"delta": 0.125}, **chosen)
+    learner = build(config, stream)
+    for _ in range(2):
+        optimiser = learner.state.optimiser
+        assert (optimiser.momentum, optimiser.decay) == (0.5, 0.5)  # on top of δ‖θ‖²
+        learner.grow(12)
+    assert learner.state.clip == 2.0
 
 
 def test_a_run_that_was_saved_before_there_was_a_choice_goes_on(tmp_path):
