@@ -63,6 +63,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         View as View,
         from_arrays as from_arrays,
         open_stream as open_stream,
+        rearrange as rearrange,
     )
     from bntricks.sweeps.local import Failure as Failure, Shared as Shared, sweep as sweep
     from bntricks.sweeps.plan import plan as plan
@@ -99,7 +100,7 @@ _NAMES = {
     "runs.folder": "run",
     "runs.record": "Record",
     "runs.train": "train",
-    "streams": "View from_arrays open_stream",
+    "streams": "View from_arrays open_stream rearrange",
     "sweeps.local": "Failure Shared sweep",
     "sweeps.plan": "plan",
     "sweeps.search": "Range search",

@@ -22,7 +22,7 @@ SMALL = ("--stream", "seq-digits", "--images-per-class", 4, "--width", 2, "--sta
         (("--method", "lwf", "--decay", "1e308"), ["--decay 1e+308", "less than or equal to"]),
         (
             ("--net", "x:y"),
-            ["unknown network 'x:y': there are resnet, mlp", "; one of your own is"],
+            ["--net x:y: importing x raised ModuleNotFoundError: No module named 'x'"],
         ),
         (("--seed", 0, 1), ["bnt run does not take '1': an option has one value"]),
     ],

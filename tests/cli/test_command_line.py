@@ -110,6 +110,17 @@ def test_a_run_is_recorded_and_never_trained_twice(tmp_path):
     assert (folder / "record.json").stat().st_mtime_ns > written
 
 
+def test_another_protocol_is_chosen_by_flags(tmp_path):
+    protocol = ["--class-order", "1993", "--first", "4", "--increment", "3", "--blurry", "0.1"]
+    training = ["--optimiser", "sgdm", "--schedule", "cosine", "--clip", "1", "--net", "mlp"]
+    done = bnt("run", *DIGITS, *protocol, *training, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["data"]["classes"] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert len(record["accuracy"]) == 3
+    assert record["config"]["class_order"] == "1993"
+
+
 def test_the_same_run_is_the_same_whatever_does_not_matter(tmp_path):
     paths = {
         json.loads(bnt("run", *DIGITS, *more, "--json", cwd=tmp_path).stdout)["path"]

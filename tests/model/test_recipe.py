@@ -7,7 +7,7 @@ from bntricks import Model
 from bntricks.model.create import build
 from bntricks.model.metadata import Metadata
 from bntricks.training.learner import Learner
-from bntricks.training.optimisers import AdamW, GradientDescent
+from bntricks.training.optimisers import Adam, GradientDescent
 from bntricks.training.schedules import constant, one_cycle
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -34,7 +34,8 @@ def test_no_epoch_ends_with_a_step_on_a_handful_of_images(fresh, monkeypatch):
 
 def test_a_new_model_has_the_engineers_recipe(fresh):
     state = fresh.learner.state
-    assert isinstance(state.optimiser, AdamW)
+    assert isinstance(state.optimiser, Adam)
+    assert state.optimiser.decoupled
     assert state.schedule is one_cycle
     assert state.optimiser.lr == fresh.metadata.lr == 0.003
     assert Model.create(pictures_of(FIRST), optimiser="sgd", **SMALL).metadata.lr == 0.03

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from bntricks.methods import make
 from bntricks.recipes.projections import cone_weights, gram_matrix, half_space
 from bntricks.training.learner import Learner
-from helpers.tiny import network, whole
+from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
 
@@ -85,3 +85,33 @@ def test_a_gradient_that_is_not_finite_does_not_crash_the_projection(name):
         with torch.no_grad():
             next(learner.net.parameters()).fill_(torch.nan)
     assert not torch.isfinite(learner.observe(x[:7], y[:7]))
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "sgdm", "adam", "adamw"])
+@pytest.mark.parametrize("name", ["gem", "a-gem"])
+def test_every_optimiser_is_given_the_corrected_gradient(monkeypatch, name, optimiser):
+    """It may make another step of it; what it is given works against nothing that is stored."""
+    protocol = {"memory": 12, "memory_batch": 12, "tasks": 2, "optimiser": optimiser, "clip": 0.1}
+    learner = Learner(network(), make(name), lr=0.01, **protocol)
+    x, y = whole(1)
+    learner.begin([0, 1], x, y)
+    for _ in range(20):
+        learner.observe(x[:7], y[:7])
+    learner.end(x, y)
+    learner.begin([2, 3], *whole(2))
+    step, products = learner.state.optimiser.step, []
+
+    def spying():
+        given = [parameter.grad.clone() for parameter in learner.net.parameters()]
+        assert torch.stack([each.norm() for each in given]).norm() < 0.1001
+        stored = learner.memory.read(torch.arange(len(learner.memory)))
+        loss = torch.nn.functional.cross_entropy(learner.net(stored.x), stored.y)
+        references = torch.autograd.grad(loss, list(learner.net.parameters()))
+        products.append(sum((g * r).sum().item() for g, r in zip(given, references, strict=True)))
+        step()
+
+    monkeypatch.setattr(learner.state.optimiser, "step", spying)
+    for x, y in batches(2):
+        learner.observe(x, y)
+    assert len(products) == 3
+    assert min(products) > -1e-6

@@ -64,6 +64,17 @@ def test_whatever_carries_a_true_checksum_is_a_state_or_refused(body):
         unpack(content)
 
 
+def test_an_option_that_is_younger_than_the_checkpoint_had_its_default(tmp_path):
+    Checkpoints(tmp_path, MADE_WITH).save({"step": 1})
+    younger = {"defaults": {"clip": "null", "seed": "0"}}
+    kept = Checkpoints(tmp_path, {**MADE_WITH, "clip": "null"}, **younger)
+    assert kept.load() == kept.read_only().load() == {"step": 1}
+    with pytest.raises(UserError, match=r"different values: clip null \(now 0.5\);"):
+        Checkpoints(tmp_path, {**MADE_WITH, "clip": "0.5"}, **younger).load()
+    with pytest.raises(UserError, match=r"different values: seed 0 \(now 1\);"):
+        Checkpoints(tmp_path, {**MADE_WITH, "clip": "null", "seed": "1"}, **younger).load()
+
+
 class Hostile:
     ran = False
 

@@ -60,10 +60,22 @@ def test_going_on_gives_the_same_bits(tmp_path, method):
     goes_on(tmp_path, Config(method=method, hyper=hyper, stream="seq-digits", seed=3, **LITTLE))
 
 
-def test_going_on_keeps_an_optimisers_state_and_the_place_in_the_schedule(tmp_path):
-    recipe = {"optimiser": "adamw", "lr": 0.003, "schedule": "one-cycle", "even_batches": True}
-    config = Config(method="er-even-bnt", stream="seq-digits", **recipe, **LITTLE)
-    goes_on(tmp_path, config)
+@pytest.mark.parametrize(
+    ("method", "recipe"),
+    [
+        ("er-even-bnt", {"optimiser": "adamw", "schedule": "one-cycle", "even_batches": True}),
+        ("gem", {"optimiser": "adam", "schedule": "steps", "clip": 0.5}),
+        ("fdr", {"optimiser": "sgdm", "sgd_momentum": 0.7, "weight_decay": 1e-3}),
+    ],
+)
+def test_going_on_keeps_an_optimisers_state_and_the_place_in_the_schedule(tmp_path, method, recipe):
+    goes_on(tmp_path, Config(method=method, stream="seq-digits", lr=0.003, **recipe, **LITTLE))
+
+
+@pytest.mark.parametrize("method", ["er-bnt", "a-gem"])
+def test_going_on_under_another_protocol_gives_the_same_bits(tmp_path, method):
+    protocol = {"class_order": "5", "first": 4, "increment": 3, "blurry": 0.2}
+    goes_on(tmp_path, Config(method=method, stream="seq-digits", **protocol, **LITTLE))
 
 
 def goes_on(tmp_path, config):

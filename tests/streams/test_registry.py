@@ -61,11 +61,8 @@ def test_at_least_one_image_a_class_is_needed(count):
     fails("seq-digits", f"images_per_class {count}: ", "at least 1", images_per_class=count)
 
 
-@pytest.mark.parametrize(
-    "option", [{"classes_per_task": 2}, {"tasks": [["0", "1"]]}, {"held_out": 0.3}]
-)
-def test_a_fixed_split_cannot_be_changed(option):
-    fails("seq-digits", "fixed split (5 × 2)", *option, **option)
+def test_test_images_of_a_stream_s_own_cannot_be_chosen_anew():
+    fails("seq-digits", "held_out: seq-digits has test images of its own", held_out=0.3)
 
 
 def test_the_default_share_is_no_wish_for_another_split():
@@ -93,7 +90,8 @@ def test_a_stream_of_ones_own_is_opened_and_listed_like_the_others():
     stream = open_stream("mine")
     assert (stream.name, len(stream), stream.memory) == ("mine", 2, 9)
     fails("mine", "images_per_class 0: ", images_per_class=0)
-    fails("mine", "tasks: mine has a fixed split (2 × 1)", tasks=[["0"], ["1"]])
+    assert open_stream("mine", tasks=[["1"], ["0"]]).class_names == ("1", "0")
+    assert open_stream("mine", class_order=[1, 0]).class_names == ("1", "0")
 
 
 def test_errors_name_options_and_never_flags():

@@ -7,7 +7,7 @@ from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.optimisers import GradientDescent
 from bntricks.training.progress import Progress
-from bntricks.training.schedules import constant, one_cycle
+from bntricks.training.schedules import constant, cosine, one_cycle, steps
 from helpers.tiny import network, whole
 
 pytestmark = pytest.mark.law
@@ -48,6 +48,22 @@ def test_one_cycle_warms_up_and_ends_near_nothing(monkeypatch):
     assert rates[: highest + 1] == sorted(rates[: highest + 1])
     assert rates[highest:] == sorted(rates[highest:], reverse=True)
     assert 0 < rates[-1] < 0.001
+
+
+def test_a_cosine_goes_down_from_the_whole_rate_to_nothing(monkeypatch):
+    rates, _, _ = learned(monkeypatch, epochs=20, schedule=cosine)
+    assert rates[0] == 0.1
+    assert rates == sorted(rates, reverse=True)
+    assert rates[len(rates) // 2] == pytest.approx(0.05, rel=0.01)
+    assert 0 < rates[-1] < 0.001
+
+
+def test_steps_drop_to_a_tenth_and_to_a_hundredth(monkeypatch):
+    rates, _, _ = learned(monkeypatch, epochs=20, schedule=steps)
+    half, quarter = len(rates) // 2, len(rates) // 4
+    assert rates[:half] == [0.1] * half
+    assert rates[half : half + quarter] == pytest.approx([0.01] * quarter)
+    assert rates[half + quarter :] == pytest.approx([0.001] * quarter)
 
 
 def test_even_batches_leave_no_tiny_one(monkeypatch):

@@ -61,9 +61,10 @@ def adopted(
     **how: Any,
 ) -> Model:
     """A model around the network. `how` are further keywords of `Model.adopt`."""
-    from bntricks.doctor.user_network import import_network, load_weights
+    from bntricks.doctor.user_network import load_weights
     from bntricks.model import Model
     from bntricks.model.preprocessing import ImageInput, read_preprocessing
+    from bntricks.networks.imported import called
     from bntricks.streams import View
 
     if network.classes is None:
@@ -81,7 +82,7 @@ def adopted(
     size = image_size or told.size or IMAGE_SIZE
     names = _names(network.classes)
     console.complain(f"importing and running {net}")
-    module = import_network(net)
+    module = called(net)
     if network.weights is not None:
         load_weights(module, network.weights)
     memory, tests = (

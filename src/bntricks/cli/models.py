@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
     """The model in a file. `net` names the function that builds an adopted network."""
-    from bntricks.doctor.user_network import import_network
     from bntricks.model import Model
+    from bntricks.networks.imported import called
 
     if net is None:
         return Model.load(path, device=device)
     console.complain(f"importing and running {net}")
-    return Model.load(path, net=import_network(net), device=device)
+    return Model.load(path, net=called(net), device=device)
 
 
 def prepare(device: str, threads: int) -> None:

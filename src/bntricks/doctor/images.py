@@ -3,8 +3,6 @@ block at a time, so that a folder of any size fits into memory."""
 
 from __future__ import annotations
 
-import sysconfig
-import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from math import inf, isfinite
@@ -16,7 +14,7 @@ from torch import Generator, Tensor, nn
 from bntricks.doctor.accuracy import inputs_for
 from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, abbreviated, checked_batches
 from bntricks.errors import UserError
-from bntricks.files import shown
+from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import in_blocks
@@ -26,7 +24,6 @@ from bntricks.streams.sources.folder import image_folder
 View = Callable[[Tensor], Tensor]
 """From uint8 images [N, 3, H, W] to a network's inputs."""
 
-PACKAGE = str(Path(__file__).parents[1])
 LUMINANCE = (0.299, 0.587, 0.114)
 
 
@@ -101,27 +98,6 @@ def check_accepts(
             f"the network cannot take images of {list(x.shape[1:])}: {summary(error)}{hint}",
             remedy=remedy,
         ) from error
-
-
-def summary(error: BaseException) -> str:
-    """An exception raised by the user's code, in one line."""
-    lines = str(error).strip().splitlines()
-    where = _place(error)
-    text = f"{type(error).__name__}: {shown(lines[0])}" if lines else type(error).__name__
-    return f"{text} ({shown(where)})" if where else text
-
-
-def _place(error: BaseException) -> str | None:
-    """The line of the user's code that raised this: the last that is not in an installed package
-    or in this one."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}"
-    installed = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"), PACKAGE)
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        file = frame.filename
-        if not file.startswith("<") and not any(part in file for part in installed):
-            return f"{file}, line {frame.lineno}"
-    return None
 
 
 def _batches(

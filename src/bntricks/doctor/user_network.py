@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +10,13 @@ import safetensors.torch as safe
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup, abbreviated
-from bntricks.doctor.images import check_accepts, image_groups, normalisation, summary
+from bntricks.doctor.images import check_accepts, image_groups, normalisation
 from bntricks.errors import UserError
 from bntricks.files import reading, shown, write_atomically
+from bntricks.networks.imported import called
 from bntricks.streams.files.image_files import images_by_class
 from bntricks.streams.sources.folder import image_folder
 
@@ -56,46 +53,12 @@ def open_network(
         images_per_class=images_per_class,
         leave_out=leave_out,
     )
-    network = import_network(net)
+    network = called(net)
     load_weights(network, weights)
     network = place(network, torch.device(device))
     hint = "; give a different size, or one mean and one standard deviation for grey images"
     check_accepts(network, batches_by_group, hint=hint, remedy="image_size")
     return network, batches_by_group
-
-
-def import_network(where: str) -> nn.Module:
-    """Import `package.module:function`, from the working directory too, and call it."""
-    module, _, name = where.partition(":")
-    here = str(Path.cwd())
-
-    def refusal(reason: str) -> UserError:
-        return UserError(reason, option="net", value=where)
-
-    if not module or not name.isidentifier():
-        raise refusal("write it as package.module:function")
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        function = getattr(import_module(module), name, None)
-    except (Exception, SystemExit) as error:
-        raise refusal(f"importing {module} raised {summary(error)}") from error
-    if function is None:
-        raise refusal(f"{module} has no {name}")
-    if not callable(function):
-        raise refusal(f"{name} of {module} is not a function")
-    try:
-        net = function()
-    except (Exception, SystemExit) as error:
-        raise refusal(f"calling it raised {summary(error)}") from error
-    if not isinstance(net, nn.Module):
-        raise refusal(
-            f"it returned a {type(net).__name__}, not a torch.nn.Module; give a function without "
-            "arguments that returns the network"
-        )
-    if any(map(is_lazy, chain(net.parameters(), net.buffers()))):
-        raise refusal("its layers are lazy: pass it a sample before you return it")
-    return net
 
 
 def load_weights(net: nn.Module, path: Path) -> None:

@@ -29,7 +29,7 @@ CIFAR_STEM = 64
 """The largest side of images for which the ResNet's stem is that of CIFAR: at 224 pixels its maps
 would cost 16 times as much as those of ImageNet's."""
 METHOD = "er-even-bnt"
-RATES = {"adamw": 0.003, "sgd": 0.03}
+RATES = {"adam": 0.003, "adamw": 0.003, "sgd": 0.03}
 """The learning rate by default, the highest one where a schedule changes it."""
 
 

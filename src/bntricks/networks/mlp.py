@@ -1,8 +1,9 @@
-"""A network for samples that are vectors: two hidden layers, each with BatchNorm."""
+"""A network for vectors, or for images taken as vectors: two hidden layers, each with BatchNorm."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from torch import nn
@@ -19,12 +20,11 @@ def mlp(
 ) -> nn.Module:
     """BatchNorm comes first as well, so that features may be of any scale, and those that were
     constant so far may vary in a later task."""
-    if len(shape) != 1:
-        raise UserError("it takes vectors, and these are images", option="net", value="mlp")
     if norm is not batch_norm:
         raise UserError("the mlp is normalised by bn alone", option="norm")
-    (inputs,) = shape
+    inputs = prod(shape)
     return nn.Sequential(
+        *([] if len(shape) == 1 else [nn.Flatten()]),
         nn.BatchNorm1d(inputs),
         *_hidden(inputs, width),
         *_hidden(width, width),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,11 +15,35 @@ from bntricks.seeds import construction
 
 Builder = Callable[..., nn.Module]
 """(shape of a sample, outputs, *, width, blocks, stages, norm) to a network. Its last linear layer
-is its head."""
+is its head. A size that it does not take cannot be chosen."""
 
 NETWORKS: Registry[Builder] = Registry(
     "network", home="bntricks.networks", group="bntricks.networks"
 )
+
+SIZES = ("width", "blocks", "stages")
+
+
+def is_imported(name: str) -> bool:
+    """Whether this is `package.module:function`, and no name in the registry."""
+    return ":" in name and name not in NETWORKS.entries()
+
+
+def sizes(name: str) -> set[str]:
+    """Which of SIZES can be chosen for this network."""
+    if is_imported(name):
+        return set()
+    parameters = inspect.signature(NETWORKS.find(name)).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return set(SIZES) if takes_any else {*SIZES} & {*parameters}
+
+
+def first_name(name: str) -> str:
+    """The name under which this network was first registered: `resnet` for `resnet18`."""
+    if is_imported(name):
+        return name
+    build = NETWORKS.find(name)
+    return next(each for each, other in NETWORKS.entries().items() if other is build)
 
 
 def build_network(
@@ -36,10 +61,16 @@ def build_network(
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
     that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
     not given."""
-    build, layer = NETWORKS.find(name), bound(norm, **knobs)
     with construction(init):
-        net = build(shape, outputs, width=width, blocks=blocks, stages=stages, norm=layer)
-    net = describe(norm).network(net)
+        if is_imported(name):
+            from bntricks.networks.imported import build_imported  # which needs the other networks
+
+            net = build_imported(name, shape, outputs, norm, **knobs)
+        else:
+            chosen = {"width": width, "blocks": blocks, "stages": stages}
+            own = {key: chosen[key] for key in sizes(name)}
+            net = NETWORKS.find(name)(shape, outputs, norm=bound(norm, **knobs), **own)
+            net = describe(norm).network(net)
     return channels_last(net) if len(shape) == 3 else net
 
 

@@ -89,11 +89,12 @@ class ResNet(nn.Module):
         return self.linear(self.features(x))  # type: ignore[no-any-return]
 
 
+@NETWORKS.named("resnet18")
 @NETWORKS.named("resnet")
 def resnet(
     shape: Sequence[int], outputs: int, *, width: int, blocks: int, stages: int, norm: Norm
 ) -> nn.Module:
-    """The CIFAR ResNet, for images."""
+    """The CIFAR ResNet, for images: the paper's ResNet-18, unless another size is chosen."""
     return ResNet(outputs, channels=shape[0], width=width, blocks=blocks, stages=stages, norm=norm)
 
 

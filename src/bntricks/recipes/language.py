@@ -115,6 +115,7 @@ class Lesson:
     new: tuple[int, ...] = ()
     old: tuple[int, ...] = ()
     size: int = 0
+    visitors: tuple[int, ...] = ()  # classes of other tasks that some of its samples are of
 
     @property
     def seen(self) -> tuple[int, ...]:
@@ -140,6 +141,8 @@ class Loss:
     of: Callable[[Pass], Tensor] = field(repr=False)
     features: bool = False
     """It reads `Pass.features`."""
+    each_class_once: bool = False
+    """It is wrong for samples whose class belongs to another task."""
 
     def __call__(self, source: Source) -> Update:
         return Update((Term(self, source),))

@@ -15,10 +15,13 @@ from bntricks.recipes.language import Loss, Pass
 __all__ = ["ce", "ce_seen", "fdr", "icarl", "kd", "loss", "lwf"]
 
 
-def loss(name: str, *, features: bool = False) -> Callable[[Callable[[Pass], Tensor]], Loss]:
+def loss(
+    name: str, *, features: bool = False, each_class_once: bool = False
+) -> Callable[[Callable[[Pass], Tensor]], Loss]:
     """Name a loss function, so that recipes can apply it to batch symbols. With `features`, it is
-    also given what the head saw."""
-    return lambda function: Loss(name, function, features)
+    also given what the head saw. With `each_class_once`, it is wrong for samples of a class that
+    came in an earlier task or is still to come."""
+    return lambda function: Loss(name, function, features, each_class_once)
 
 
 @loss("CE")
@@ -31,7 +34,7 @@ def ce(p: Pass) -> Tensor:
     return (F.cross_entropy(p.logits, y, reduction="none") * weight).sum() / weight.sum()
 
 
-@loss("CE_seen")
+@loss("CE_seen", each_class_once=True)
 def ce_seen(p: Pass) -> Tensor:
     """Cross-entropy among the classes seen so far (LwF)."""
     rest = [c for c in range(p.logits.shape[1]) if c not in set(p.lesson.seen)]
@@ -51,7 +54,7 @@ def kd(p: Pass) -> Tensor:
     return F.mse_loss(scale * now, scale * torch.where(known, stored, 0.0))
 
 
-@loss("LwF")
+@loss("LwF", each_class_once=True)
 def lwf(p: Pass) -> Tensor:
     """Cross-entropy to recorded outputs among the old classes, at temperature 2; 0 in task 1."""
     if not p.lesson.old:
@@ -72,7 +75,7 @@ def fdr(p: Pass) -> Tensor:
     return distances.mean()
 
 
-@loss("iCaRL")
+@loss("iCaRL", each_class_once=True)
 def icarl(p: Pass) -> Tensor:
     """Binary cross-entropy over the classes seen: the previous network's sigmoids for old classes,
     whatever the sample's label, and one-hot for new ones."""

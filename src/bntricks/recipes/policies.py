@@ -43,6 +43,8 @@ class Policy(Protocol):
     the batch that does."""
     looks_inside: ClassVar[bool] = False
     """It reads gradients inside the layers, which compiled passes do not show."""
+    each_class_once: ClassVar[bool] = False
+    """It keeps samples of a class when its task ends, and never again."""
     splits: ClassVar[bool] = False
     """It decides by samples and generators alone, so that all ranks of a run decide alike."""
 
@@ -108,6 +110,7 @@ class Herding(Policy):
 
     fills = "task end"
     one_each = "class"
+    each_class_once = True
 
     def adopt(self, state: State, samples: Batch) -> None:
         self.update(state, samples)

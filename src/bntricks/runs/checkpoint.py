@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import safetensors.torch as safe
@@ -36,7 +37,8 @@ class Checkpoints:
     """The checkpoints of one run: saved when due, loaded from the newest that is whole.
 
     `made_with` is what a state depends on (configuration, data, versions): a state made with
-    something else is refused, because going on from it would give neither run. With `writes` off,
+    something else is refused, because going on from it would give neither run. What a state does
+    not name, because it is older than that option, has the value in `defaults`. With `writes` off,
     another process writes them.
     """
 
@@ -45,13 +47,19 @@ class Checkpoints:
         folder: Path,
         made_with: dict[str, str],
         *,
+        defaults: Mapping[str, str] = MappingProxyType({}),
         seconds: float = 120.0,
         writes: bool = True,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.folder, self.made_with, self.warn = folder, made_with, warn
+        self.defaults = defaults
         self.seconds, self.writes = seconds, writes
         self.saved_at = time.monotonic()
+
+    def read_only(self) -> Checkpoints:
+        """The same, for a process beside the one that writes them."""
+        return Checkpoints(self.folder, self.made_with, defaults=self.defaults, writes=False)
 
     def due(self) -> bool:
         return self.writes and time.monotonic() - self.saved_at >= self.seconds
@@ -80,7 +88,7 @@ class Checkpoints:
                 if self.writes:  # so that it never takes the place of a whole one
                     _set_aside(path)
                 continue
-            self._refuse_others(path, made_with)
+            self._refuse_others(path, {**self.defaults, **made_with})
             return state
         return None
 

@@ -52,10 +52,20 @@ class Config(BaseModel):
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
     """Learning rate."""
     optimiser: str = "sgd"
-    """How parameters move: `sgd` is plain gradient descent."""
+    """How parameters move: `sgd`, plain gradient descent, `sgdm`, with momentum, `adam` or
+    `adamw`."""
+    sgd_momentum: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """`sgdm`: how much of one step goes into the next [default: 0.9]. The option `momentum` is
+    BatchNorm's."""
+    weight_decay: Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)] = 0.0
+    """w in w·θ, which is added to the gradient; `adamw` decays by it apart from the gradient. It
+    comes on top of what the method has itself."""
     schedule: str = "constant"
-    """How the learning rate changes while a task is learned: `constant`, or `one-cycle` for a
+    """How the learning rate changes while a task is learned: `constant`; `cosine`, down to nothing;
+    `steps`, to a tenth after half of the task and again after three quarters; `one-cycle`, a
     warm-up and a decay."""
+    clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """Longest gradient: one with a larger norm is scaled down to it [default: any]."""
     even_batches: Annotated[bool, Parameter(negative=())] = False
     """Make the batches of an epoch as large as each other. By default the last one has what is
     left, and a step on a handful of images can undo an epoch."""
@@ -74,7 +84,9 @@ class Config(BaseModel):
     """Random crop and flip, or neither."""
 
     net: str = "resnet"
-    """The network, by name."""
+    """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
+    `mlp`; or `package.module:build`, a function of yours that is called with the number of
+    classes."""
     norm: str = "bn"
     """What normalises it, by its name in `bnt norms`: `bn` is BatchNorm."""
     groups: Count | None = None
@@ -90,20 +102,29 @@ class Config(BaseModel):
     """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
     0.1]."""
     width: Count = 64
-    """Channels of the network's first stage."""
+    """Channels of the first stage of a `resnet`, or of the hidden layers of an `mlp`."""
     blocks: Count = 2
-    """Residual blocks in a stage."""
+    """Residual blocks in a stage of a `resnet`."""
     stages: Annotated[int, Field(ge=1, le=6)] = 4
-    """Stages of the network; each but the first halves the image and doubles the width."""
+    """Stages of a `resnet`; each but the first halves the image and doubles the width."""
 
     image_size: Annotated[int, Field(ge=8, le=512)] | None = None
     """Side to shrink images to (area mean) [default: their own; folder: 32]."""
     images_per_class: Count | None = None
     """Take the first so many training images of each class [default: all]."""
     classes_per_task: Count | None = None
-    """Folder streams: classes in each task [default: 2]."""
+    """Classes in each task; the last may have fewer [default: the stream's; folder: 2]."""
+    first: Count | None = None
+    """Classes in the first task, where later ones have as many as `increment` says."""
+    increment: Count | None = None
+    """Classes in each task after the first; the last may have fewer."""
     tasks: Annotated[tuple[str, ...] | None, Parameter(negative=())] = None
-    """Folder streams: one list of class names a task, as 'cat,dog' or '["cat", "dog"]'."""
+    """One list of classes a task, as 'cat,dog' or '["cat", "dog"]', by name or by number."""
+    class_order: str | None = None
+    """The order in which classes come: a seed, such as 1993, or all of them in a list, as
+    'dog,cat,owl', '["dog", "cat", "owl"]' or '1,0,2' [default: the stream's]."""
+    blurry: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of each class's training images that come in other tasks than its own."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Folder streams: share of each class's images kept for testing."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
@@ -132,6 +153,14 @@ class Config(BaseModel):
     """The user's own files that the run uses, each with the SHA-256 of its content. Nobody need
     give them: they follow from what is imported."""
 
+    @field_validator("class_order", mode="before")
+    @classmethod
+    def _order_as_text(cls, order: Any) -> Any:
+        """From Python, a number or a list; here the order is always text."""
+        if isinstance(order, list | tuple):
+            return json.dumps([str(name) for name in order], ensure_ascii=False)
+        return str(order) if isinstance(order, int) else order
+
     @field_validator("tasks", mode="before")
     @classmethod
     def _as_text(cls, tasks: Any) -> Any:
@@ -144,6 +173,14 @@ class Config(BaseModel):
     def task_lists(self) -> list[list[str]] | None:
         """`tasks` as lists of names."""
         return None if self.tasks is None else [class_names(text, "tasks") for text in self.tasks]
+
+    @property
+    def order_of_classes(self) -> int | list[str] | None:
+        """`class_order` as a seed or as a list of classes."""
+        if self.class_order is None:
+            return None
+        is_seed = self.class_order.isdecimal()
+        return int(self.class_order) if is_seed else class_names(self.class_order, "class_order")
 
     def identity(self, fingerprint: str) -> str:
         """The run's name: a hash of all of this and of the data's content.

@@ -27,7 +27,7 @@ from bntricks.runs import checkpoint, network, probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
 from bntricks.runs.record import Data, Record, Seconds
-from bntricks.runs.resolve import made_with, resolve, versions
+from bntricks.runs.resolve import as_text, made_with, resolve, versions
 from bntricks.runs.tensorboard import tensorboard_sink
 from bntricks.runs.train import Outcome, Track, train
 from bntricks.streams import Stream
@@ -71,6 +71,7 @@ def run(
         checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
+            defaults=as_text(Config()),
             seconds=checkpoint_seconds,
             warn=warn,
         )
@@ -192,7 +193,7 @@ class _Work:
     def follow(self, ranks: Ranks) -> Record:
         """Train along with the rank that leads, and write nothing."""
         ranks.add(torch.zeros(1))
-        read_only = Checkpoints(self.folder, self.checkpoints.made_with, writes=False)
+        read_only = self.checkpoints.read_only()
         outcome = train(
             self.config, self.stream, track=self.track, checkpoints=read_only, ranks=ranks
         )

@@ -13,11 +13,15 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.files import shown
+from bntricks.imports import loaded
 from bntricks.methods import METHODS, find, make
+from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
-from bntricks.networks.registry import NETWORKS
+from bntricks.networks.registry import NETWORKS, SIZES, first_name, is_imported, sizes
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
+from bntricks.recipes.protocols import splits_classes
+from bntricks.registry import Source
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.streams import Stream, open_stream
@@ -25,12 +29,9 @@ from bntricks.streams.registry import OPENERS
 from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
-from bntricks.training.optimisers import OPTIMISERS, check_rate
+from bntricks.training.optimisers import OPTIMISERS, check_rate, find_optimiser, own_momentum
 from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
-
-YOUNGER = {"deterministic", "imports", "validation"}
-"""Options that checkpoints of earlier versions do not have: left out at their defaults."""
 
 
 def resolve(
@@ -41,8 +42,7 @@ def resolve(
     imports = own_code(config)
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
-    NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
-    SCHEDULES.find(config.schedule)
+    find_optimiser(config.optimiser, config.sgd_momentum), SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
@@ -51,6 +51,8 @@ def resolve(
         check_tf32(config.device)
     check_ranks(config, method)
     check_norm(config, method)
+    check_blurry(config, method)
+    network = own_network(config)
     stream = open_stream(
         config.stream,
         data=data,
@@ -58,6 +60,10 @@ def resolve(
         images_per_class=config.images_per_class,
         classes_per_task=config.classes_per_task,
         tasks=config.task_lists,
+        class_order=config.order_of_classes,
+        first=config.first,
+        increment=config.increment,
+        blurry=config.blurry,
         held_out=config.held_out,
         report=lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
@@ -85,7 +91,9 @@ def resolve(
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
-    change |= unused_knobs(config)
+    if config.sgd_momentum == own_momentum(config.optimiser):
+        change["sgd_momentum"] = None
+    change |= network | unused_knobs(config)
     return stream, config.model_copy(update=change)
 
 
@@ -95,7 +103,7 @@ def own_code(config: Config) -> dict[str, str]:
     used = (
         METHODS.source(config.method),
         OPENERS.source(config.stream),
-        NETWORKS.source(config.net),
+        _network_source(config),
         NORMS.source(config.norm),
         OPTIMISERS.source(config.optimiser),
         SCHEDULES.source(config.schedule),
@@ -103,7 +111,7 @@ def own_code(config: Config) -> dict[str, str]:
     imports = {source.name: source.sha256 for source in sorted(filter(None, used))}
     for name, digest in config.imports.items():
         if name not in imports:
-            raise UserError(f"this run uses {shown(name)}: import that file", remedy="import")
+            raise _not_imported(name)
         if imports[name] != digest:
             raise UserError(
                 f"{shown(name)} has changed since this run was begun (SHA-256 {digest[:12]} then, "
@@ -112,28 +120,60 @@ def own_code(config: Config) -> dict[str, str]:
     return imports
 
 
+def _network_source(config: Config) -> Source | None:
+    name = first_name(config.net)
+    if not is_imported(name):
+        return NETWORKS.source(name)
+    module = name.partition(":")[0]
+    if module in config.imports and module not in {code.source.name for code in loaded()}:
+        raise _not_imported(module)  # it is a record that names it, not the user
+    return source_of(name)
+
+
+def _not_imported(name: str) -> UserError:
+    return UserError(f"this run uses {shown(name)}: import that file", remedy="import")
+
+
 def with_hyper(config: Config, stream: str) -> Config:
     """With every hyper-parameter of the method filled in, by the defaults of this stream."""
     defaults = find(config.method).hyper(stream)
     return config.model_copy(update={"hyper": {**defaults, **config.hyper}})
 
 
+def own_network(config: Config) -> dict[str, Any]:
+    """The network by its first name, with the sizes it can have."""
+    name, default = first_name(config.net), Config()
+    unused = {key: getattr(default, key) for key in SIZES if key not in sizes(name)}
+    return {"net": name, **unused}
+
+
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
     """All that the bits of a run depend on, but for the machine."""
-    values = config.model_dump(mode="json")
-    chosen = config.model_dump(mode="json", exclude_defaults=True)
-    for key in YOUNGER - chosen.keys():
-        del values[key]
     return {
-        **{key: json.dumps(value) for key, value in values.items()},
+        **as_text(config),
         "data": stream.fingerprint,
         "revision": str(REVISION),
         **versions(),
     }
 
 
+def as_text(config: Config) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in config.model_dump(mode="json").items()}
+
+
 def versions() -> dict[str, str]:
     return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
+
+
+def check_blurry(config: Config, method: Method) -> None:
+    """Some methods treat a task's own classes and all others in different ways."""
+    if config.blurry and splits_classes(method):
+        raise UserError(
+            f"{config.method} takes all images of a task for images of the task's own classes, so "
+            "each class must come in one task alone: choose another method, such as er-bnt",
+            option="blurry",
+            value=config.blurry,
+        )
 
 
 def check_ranks(config: Config, method: Method) -> None:

@@ -12,6 +12,7 @@ from torch import Generator, Tensor, nn, uint8
 
 from bntricks.norm import phi
 from bntricks.recipes.language import Lesson
+from bntricks.recipes.protocols import next_lesson
 from bntricks.runs.config import Config
 from bntricks.streams import Stream, Task
 
@@ -84,7 +85,7 @@ def checked(
     if place.order is not None:
         Generator().set_state(place.order)  # raises if it is none
     lesson = _lesson(lessons[: place.lesson + began])
-    if learner.lesson != _plain(lesson):
+    if {"visitors": [], **learner.lesson} != _plain(lesson):
         raise ValueError("its classes are not those of its position")
     if _kinds(learner.net) != _kinds(net.state_dict()):
         raise ValueError("its weights are those of another network")
@@ -100,15 +101,15 @@ def checked(
 
 def _lesson(begun: Sequence[Task]) -> Lesson:
     """What is being learned once these have begun."""
-    if not begun:
-        return Lesson()
-    old = tuple(label for task in begun[:-1] for label in task.classes)
-    return Lesson(len(begun), tuple(begun[-1].classes), old, len(begun[-1].train))
+    lesson = Lesson()
+    for task in begun:
+        lesson = next_lesson(lesson, task.classes, len(task.train), task.visitors)
+    return lesson
 
 
 def _plain(lesson: Lesson) -> dict[str, Any]:
     values = asdict(lesson)
-    return {**values, "new": list(lesson.new), "old": list(lesson.old)}
+    return values | {key: list(values[key]) for key in ("new", "old", "visitors")}
 
 
 def _kinds(tensors: dict[str, Tensor]) -> dict[str, Any]:

@@ -103,7 +103,8 @@ def _train(
         start = time.perf_counter() - position.seconds
         if position.order is None:
             position.phi = phi(learner.net)
-            learner.begin(lesson.classes, lesson.train.x, lesson.train.y)
+            train = lesson.train
+            learner.begin(lesson.classes, train.x, train.y, visitors=lesson.visitors)
         if track == "every-step":
             progress.details = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
@@ -162,6 +163,9 @@ def build(config: Config, stream: Stream) -> Learner:
         memory=config.memory or stream.memory,
         lr=config.lr,
         optimiser=config.optimiser,
+        sgd_momentum=config.sgd_momentum,
+        weight_decay=config.weight_decay,
+        clip=config.clip,
         schedule=SCHEDULES.find(config.schedule),
         even_batches=config.even_batches,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),

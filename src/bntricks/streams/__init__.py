@@ -1,9 +1,10 @@
 """Streams: data as a sequence of tasks. `open_stream` opens one by its name, `from_arrays` makes
-one of images in memory, and STREAMS lists those that have a name.
+one of images in memory, `rearrange` another of its images, and STREAMS lists those with a name.
 """
 
 from bntricks.streams.augment import View
 from bntricks.streams.files.progress import Report
+from bntricks.streams.rearrange import rearrange
 from bntricks.streams.registry import STREAMS, StreamInfo, open_stream
 from bntricks.streams.sources.arrays import from_arrays
 from bntricks.streams.stream import Images, Stream, Task
@@ -18,4 +19,5 @@ __all__ = [
     "View",
     "from_arrays",
     "open_stream",
+    "rearrange",
 ]

@@ -21,6 +21,7 @@ from bntricks.errors import UserError
 from bntricks.files import expanded
 from bntricks.registry import Registry
 from bntricks.streams.files.progress import Report, Warn, silent
+from bntricks.streams.rearrange import ClassOrder, check_choices, rearrange
 from bntricks.streams.stream import Stream
 
 SMALLEST, LARGEST = 8, 512
@@ -94,6 +95,10 @@ def open_stream(
     images_per_class: int | None = None,
     classes_per_task: int | None = None,
     tasks: Sequence[Sequence[str]] | None = None,
+    class_order: ClassOrder | None = None,
+    first: int | None = None,
+    increment: int | None = None,
+    blurry: float = 0.0,
     held_out: float = HELD_OUT,
     report: Report | None = None,
     warn: Warn = warnings.warn,
@@ -103,9 +108,10 @@ def open_stream(
     `data` is the folder the images lie in (default: the environment's BNT_DATA; without either,
     the official archive is downloaded once, unless images are embedded). `image_size` resizes to
     squares of that side; `images_per_class` keeps the first training images of each class and the
-    whole test set. `classes_per_task`, `tasks` and `held_out` are for streams without a split of
-    their own. `report` hears how far the work is, and `warn` that something in the cache was
-    damaged.
+    whole test set. `classes_per_task`, `tasks`, `class_order`, `first`, `increment` and `blurry`
+    are those of `rearrange`: which classes come together, and when. `held_out` is for streams
+    without test images of their own. `report` hears how far the work is, and `warn` that something
+    in the cache was damaged.
     """
     if name not in OPENERS.entries():
         near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
@@ -128,19 +134,14 @@ def open_stream(
             option="images_per_class",
             value=images_per_class,
         )
-    if info.data != "given":  # tasks and test images are part of the stream
-        for option, is_chosen in (
-            ("classes_per_task", classes_per_task is not None),
-            ("tasks", tasks is not None),
-            ("held_out", held_out != HELD_OUT),
-        ):
-            if is_chosen:
-                raise UserError(
-                    f"{name} has a fixed split ({info.tasks}): leave this out, or use the stream "
-                    "'folder' for a split of your own",
-                    option=option,
-                )
-    elif not 0 < held_out < 1:
+    check_choices(class_order, first, increment, classes_per_task, tasks, blurry)
+    if info.data != "given" and held_out != HELD_OUT:
+        raise UserError(
+            f"{name} has test images of its own: leave this out, or use the stream 'folder' for a "
+            "split of your own",
+            option="held_out",
+        )
+    if not 0 < held_out < 1:
         raise UserError(
             f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}",
             option="held_out",
@@ -158,4 +159,15 @@ def open_stream(
         report=silent if report is None else report,
         warn=warn,
     )
-    return OPENERS.find(name)(info, options)
+    opened = OPENERS.find(name)(info, options)
+    if info.data == "given":  # without tasks of its own, it was cut into these
+        classes_per_task = tasks = None
+    return rearrange(
+        opened,
+        class_order=class_order,
+        first=first,
+        increment=increment,
+        classes_per_task=classes_per_task,
+        tasks=tasks,
+        blurry=blurry,
+    )

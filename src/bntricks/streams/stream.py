@@ -32,6 +32,11 @@ class Task:
     train: Images
     test: Images
 
+    @property
+    def visitors(self) -> tuple[int, ...]:
+        """Classes of other tasks that some of the training images are of (blurry boundaries)."""
+        return tuple(sorted(set(self.train.y.tolist()) - set(self.classes)))
+
 
 @dataclass(frozen=True, slots=True)
 class Stream(Sequence[Task]):
@@ -54,6 +59,8 @@ class Stream(Sequence[Task]):
     """The default capacity of the memory, the paper's where it names one."""
     official: tuple[int, int] | None = None
     """Training and test images of the full data set, where there is one."""
+    estimated: bool = False
+    """Mean and deviation are those of the first task's training images."""
 
     @overload
     def __getitem__(self, index: int) -> Task: ...

@@ -93,6 +93,7 @@ def make_stream(
     if own_order:
         fingerprint = hashlib.sha256(f"{fingerprint} {order}".encode()).hexdigest()[:16]
     class_names = tuple(dataset.class_names[k] for k in chain.from_iterable(order))
+    settings["estimated"] = moments is None
     return Stream(name, tuple(tasks), class_names, mean, std, fingerprint, **settings)
 
 

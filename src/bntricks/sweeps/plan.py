@@ -109,7 +109,7 @@ def step_seconds(config: Config, stream: Stream) -> float:
     for task in stream[:2]:
         rows = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
         x, y = task.train.x[rows], task.train.y[rows]
-        learner.begin(task.classes, x, y)
+        learner.begin(task.classes, x, y, visitors=task.visitors)
         for index in range(STEPS + 1):
             start = time.perf_counter()
             learner.observe(x[: config.batch], y[: config.batch], ids=torch.arange(config.batch))

@@ -17,12 +17,14 @@ from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite
 from bntricks.devices import device_of, near, place, to_device
+from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
 from bntricks.norm import mode
 from bntricks.recipes.language import Lesson, Method
+from bntricks.recipes.protocols import needs_tasks, next_lesson, splits_classes
 from bntricks.seeds import Generators
-from bntricks.training.optimisers import OPTIMISERS, check_rate
+from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
 from bntricks.training.state import Cost, State, View
 from bntricks.training.step import step
@@ -43,7 +45,12 @@ class Learner:
 
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
     (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. It computes on
-    `device`, or else where the network is. Further keywords are those of `State`.
+    `device`, or else where the network is. A weight decay comes on top of the method's own.
+    Further keywords are those of `State`.
+
+    With `task_free`, nobody says where tasks begin and end: `observe` every batch, whatever classes
+    it has. Those of the batch are then the new classes of the step, and all others that were ever
+    observed the old ones. Methods that need tasks are refused.
     """
 
     def __init__(
@@ -54,15 +61,27 @@ class Learner:
         memory: int = 500,
         lr: float = 0.03,
         optimiser: str = "sgd",
+        sgd_momentum: float | None = None,
+        weight_decay: float = 0.0,
         seed: int | Generators = 0,
         view: View = identity,
         device: str | None = None,
+        task_free: bool = False,
         **protocol: Any,
     ) -> None:
+        if task_free and (reason := needs_tasks(method)):
+            raise UserError(
+                f"this method {reason}, so it cannot learn without tasks: choose one that only "
+                "replays, such as er-bnt, or begin and end tasks",
+                option="task_free",
+            )
+        self.task_free = task_free
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = device_of(net) if device is None else torch.device(device)
         check_rate(lr)
-        self._make_optimiser = OPTIMISERS.find(optimiser)
+        self._make_optimiser = find_optimiser(optimiser, sgd_momentum)
+        # The method's δ‖θ‖² has the gradient 2δ·θ.
+        self._decay = weight_decay + 2 * method.decay
         net = place(net, self.device)
         store = None
         if method.memory is not None:
@@ -74,8 +93,7 @@ class Learner:
             )
         self.state = State(
             net=net,
-            # A weight decay w adds w·θ to the gradient, which is that of (w/2)‖θ‖².
-            optimiser=self._make_optimiser(net.parameters(), lr, 2 * method.decay),
+            optimiser=self._make_optimiser(net.parameters(), lr, self._decay),
             method=method,
             memory=store,
             view=view,
@@ -105,17 +123,27 @@ class Learner:
         return self.state.cost
 
     def begin(
-        self, classes: Sequence[int], x: Tensor | None = None, y: Tensor | None = None
+        self,
+        classes: Sequence[int],
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        *,
+        visitors: Sequence[int] = (),
     ) -> None:
-        """A new task arrives with these classes, and these samples."""
+        """A new task arrives with these classes, and these samples. Classes may come again, and
+        `visitors` are classes of other tasks that some of the samples are of, unless the method
+        needs each class to come in one task alone."""
+        if self.task_free:
+            raise ValueError("a task-free learner has no tasks: observe its batches")
         before = self.state.lesson
-        known = sorted(set(before.seen) & set(classes))
-        if known:
-            raise ValueError(f"classes {known} were learned in an earlier task")
+        again = sorted({*before.seen} & {*classes} | {*visitors})
+        if again and splits_classes(self.method):
+            raise ValueError(
+                f"classes {again} come in more than one task, and this method needs each in one"
+            )
         if y is None and self.method.weighs_by_size:
             raise ValueError("this method weighs losses by the task's size: begin(classes, x, y)")
-        size = 0 if y is None else len(y)
-        lesson = Lesson(before.t + 1, tuple(classes), before.seen, size)
+        lesson = next_lesson(before, classes, 0 if y is None else len(y), visitors)
         if self.method.prepare is None:
             self.state.lesson = lesson
         else:
@@ -152,7 +180,11 @@ class Learner:
         if x.device.type == "cpu":  # on a device the step would wait; there a NaN loss shows it
             check_finite(x, "the batch")
         raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
-        _check_announced(raw.y, self.state.lesson.seen)
+        if self.task_free:
+            classes = sorted(set(raw.y.tolist()))
+            self.state.lesson = replace(next_lesson(self.state.lesson, classes), t=1)
+            self.net.train()
+        _check_announced(raw.y, _announced(self.state.lesson))
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
@@ -164,7 +196,7 @@ class Learner:
         fits = method.classify.fits == "task end"
         samples = None
         if remembers or (y is not None and (fits or method.stages)):
-            samples = self._samples(x, y, "end", self.state.lesson.seen)
+            samples = self._samples(x, y, "end", _announced(self.state.lesson))
         for stage in method.stages:
             stage(self.state, samples)
         if method.teacher == "previous":
@@ -180,8 +212,7 @@ class Learner:
         rate = self.state.optimiser.lr if lr is None else lr
         check_rate(rate)
         grow(self.net, outputs, self.generators.init)
-        decay = 2 * self.method.decay
-        self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, decay)
+        self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
         """A score for every class, [N, C], on the host. Moves nothing that learning depends on."""
@@ -241,6 +272,10 @@ class Learner:
         check_finite(x, "the task")
         _check_announced(y, classes)
         return Batch(near(x, self.device), y.cpu(), ids=torch.arange(len(y)))
+
+
+def _announced(lesson: Lesson) -> set[int]:
+    return {*lesson.seen, *lesson.visitors}
 
 
 def _check_announced(y: Tensor, classes: Collection[int]) -> None:

@@ -1,8 +1,14 @@
-"""How θ moves, by name. An optimiser's state is part of a snapshot."""
+"""How θ moves, by name. An optimiser's state is part of a snapshot.
+
+`torch.optim` has all of these, but brings PyTorch's compiler into every process that trains, which
+takes longer to import than torch itself (`python -X importtime -c "import torch._dynamo"`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -40,19 +46,38 @@ class Optimiser(Protocol):
 
 
 MakeOptimiser = Callable[[Iterable[nn.Parameter], float, float], Optimiser]
-"""Of parameters, learning rate and weight decay w, which adds w·θ to the gradient."""
+"""Of parameters, learning rate and weight decay w, which adds w·θ to the gradient. A keyword
+`momentum` can be set by whoever chooses the optimiser."""
 
 OPTIMISERS: Registry[MakeOptimiser] = Registry("optimiser")
 
 
+def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
+    """The optimiser of this name; if a momentum is given, with that one."""
+    make = OPTIMISERS.find(name)
+    if momentum is None:
+        return make
+    if own_momentum(name) is None:
+        able = [each for each in OPTIMISERS.entries() if own_momentum(each) is not None]
+        raise UserError(
+            f"{name} has no momentum that can be set: leave it out, or choose {' or '.join(able)}",
+            option="sgd_momentum",
+            value=momentum,
+        )
+    return partial(make, momentum=momentum)  # type: ignore[call-arg]
+
+
+def own_momentum(name: str) -> float | None:
+    """An optimiser's momentum by default, None if it has none that can be set."""
+    parameter = inspect.signature(OPTIMISERS.find(name)).parameters.get("momentum")
+    default = None if parameter is None else parameter.default
+    return default if isinstance(default, float) else None
+
+
 @OPTIMISERS.named("sgd")
 class GradientDescent:
-    """θ ← θ − η·(∇ + w·θ): plain gradient descent, which keeps nothing between two steps.
-
-    `torch.optim.SGD` gives the same bits, but brings PyTorch's compiler into every process that
-    trains, which takes longer to import than torch itself
-    (`python -X importtime -c "import torch._dynamo"`).
-    """
+    """θ ← θ − η·(∇ + w·θ): plain gradient descent, which keeps nothing between two steps. The same
+    bits as `torch.optim.SGD`."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
         self.parameters = list(parameters)
@@ -60,17 +85,12 @@ class GradientDescent:
         self.decay = decay
 
     def zero_grad(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
+        _clear(self.parameters)
 
     @torch.no_grad()
     def step(self) -> None:
-        """All parameters at once: on a GPU, a few kernels instead of two for each."""
-        moving: list[Tensor] = [each for each in self.parameters if each.grad is not None]
-        slopes = [each.grad for each in moving if each.grad is not None]
-        if self.decay:
-            slopes = list(torch._foreach_add(slopes, moving, alpha=self.decay))
-        torch._foreach_add_(moving, slopes, alpha=-self.lr)
+        _, values, slopes = _moving(self.parameters)
+        torch._foreach_add_(values, _decayed(slopes, values, self.decay), alpha=-self.lr)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -79,41 +99,86 @@ class GradientDescent:
         pass
 
 
-@OPTIMISERS.named("adamw")
-class AdamW:
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019): every parameter moves by about
-    η a step, however steep the loss is, so one rate suits networks of many kinds.
+@OPTIMISERS.named("sgdm")
+class Momentum:
+    """v ← m·v + ∇ + w·θ, θ ← θ − η·v: gradient descent with momentum. The same bits as
+    `torch.optim.SGD`."""
 
-    `torch.optim.AdamW` gives the same values to rounding, and brings the compiler: see above.
-    """
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        decay: float = 0.0,
+        *,
+        momentum: float = 0.9,
+    ) -> None:
+        self.parameters = list(parameters)
+        self.lr = lr
+        self.decay = decay
+        self.momentum = momentum
+        self.velocities = [torch.zeros_like(each) for each in self.parameters]
+
+    def zero_grad(self) -> None:
+        _clear(self.parameters)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        moving, values, slopes = _moving(self.parameters)
+        if not moving:
+            return
+        velocities = [self.velocities[k] for k in moving]
+        torch._foreach_mul_(velocities, self.momentum)
+        torch._foreach_add_(velocities, _decayed(slopes, values, self.decay))
+        torch._foreach_add_(values, velocities, alpha=-self.lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"velocities": self.velocities}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state:
+            _copy(state["velocities"], self.velocities)
+
+
+@OPTIMISERS.named("adam")
+class Adam:
+    """Every parameter moves by about η a step, however steep the loss is, so one rate suits
+    networks of many kinds (Kingma & Ba 2015). Weight decay is part of the gradient, or, where it is
+    `decoupled`, of the step (Loshchilov & Hutter 2019). The same values as `torch.optim.Adam` and
+    `torch.optim.AdamW`, to rounding."""
 
     betas = (0.9, 0.999)
     epsilon = 1e-8
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        decay: float = 0.0,
+        *,
+        decoupled: bool = False,
+    ) -> None:
         self.parameters = list(parameters)
         self.lr = lr
         self.decay = decay
+        self.decoupled = decoupled
         self.steps = 0
         self.means = [torch.zeros_like(each) for each in self.parameters]
         self.squares = [torch.zeros_like(each) for each in self.parameters]
 
     def zero_grad(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
+        _clear(self.parameters)
 
     @torch.no_grad()
     def step(self) -> None:
-        """All parameters at once, as above."""
         self.steps += 1
-        moving = [k for k, each in enumerate(self.parameters) if each.grad is not None]
+        moving, values, slopes = _moving(self.parameters)
         if not moving:
             return
-        values: list[Tensor] = [self.parameters[k] for k in moving]
-        slopes = [each.grad for each in self.parameters if each.grad is not None]
         means, squares = ([kept[k] for k in moving] for kept in (self.means, self.squares))
         first, second = self.betas
-        if self.decay:
+        if not self.decoupled:
+            slopes = _decayed(slopes, values, self.decay)
+        elif self.decay:
             torch._foreach_mul_(values, 1 - self.lr * self.decay)
         torch._foreach_lerp_(means, slopes, 1 - first)
         torch._foreach_mul_(squares, second)
@@ -127,9 +192,44 @@ class AdamW:
         return {"steps": self.steps, "means": self.means, "squares": self.squares}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if not state:
-            return
-        self.steps = int(state["steps"])
-        for own, other in ((self.means, state["means"]), (self.squares, state["squares"])):
-            for mine, theirs in zip(own, other, strict=True):
-                mine.copy_(theirs)
+        if state:
+            self.steps = int(state["steps"])
+            _copy(state["means"], self.means)
+            _copy(state["squares"], self.squares)
+
+
+@OPTIMISERS.named("adamw")
+def adamw(parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> Adam:
+    """Adam with decoupled weight decay."""
+    return Adam(parameters, lr, decay, decoupled=True)
+
+
+@torch.no_grad()
+def clip(parameters: Iterable[nn.Parameter], largest: float) -> None:
+    """Scale the gradient of all parameters together down to this norm, if it is longer."""
+    slopes = [each.grad for each in parameters if each.grad is not None]
+    if slopes:
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
+        torch._foreach_mul_(slopes, (largest / (norm + 1e-6)).clamp(max=1.0))
+
+
+def _clear(parameters: Iterable[nn.Parameter]) -> None:
+    for parameter in parameters:
+        parameter.grad = None
+
+
+def _moving(parameters: Sequence[nn.Parameter]) -> tuple[list[int], list[Tensor], list[Tensor]]:
+    """The parameters that have a gradient: which they are, their values and their gradients. All
+    of them move at once: on a GPU, a few kernels instead of a few for each."""
+    moving = [k for k, each in enumerate(parameters) if each.grad is not None]
+    slopes = [each.grad for each in parameters if each.grad is not None]
+    return moving, [parameters[k] for k in moving], slopes
+
+
+def _decayed(slopes: list[Tensor], values: list[Tensor], decay: float) -> list[Tensor]:
+    return list(torch._foreach_add(slopes, values, alpha=decay)) if decay else slopes
+
+
+def _copy(saved: Iterable[Tensor], own: Iterable[Tensor]) -> None:
+    for mine, theirs in zip(own, saved, strict=True):
+        mine.copy_(theirs)

@@ -13,6 +13,7 @@ Schedule = Callable[[float], float]
 SCHEDULES: Registry[Schedule] = Registry("schedule")
 
 WARM_UP = 0.1
+DROPS = (0.5, 0.75)
 
 
 @SCHEDULES.named("constant")
@@ -28,3 +29,16 @@ def one_cycle(done: float) -> float:
     if done < WARM_UP:
         return (0.05 * WARM_UP + done) / (1.05 * WARM_UP)
     return (1 + cos(pi * (done - WARM_UP) / (1 - WARM_UP))) / 2
+
+
+@SCHEDULES.named("cosine")
+def cosine(done: float) -> float:
+    """Down along half a cosine, from the whole rate to nothing (Loshchilov & Hutter 2017)."""
+    return (1 + cos(pi * done)) / 2
+
+
+@SCHEDULES.named("steps")
+def steps(done: float) -> float:
+    """A tenth of the rate after half of a task's steps, and a tenth of that after three quarters,
+    as ResNets were first trained (He et al. 2016)."""
+    return 0.1 ** sum(done >= drop for drop in DROPS)

@@ -44,7 +44,8 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     generators.load_state_dict(values["generators"])
     lesson = values["lesson"]
     new, old = tuple(lesson["new"]), tuple(lesson["old"])
-    state.lesson = Lesson(lesson["t"], new, old, lesson["size"])
+    visitors = tuple(lesson.get("visitors", ()))  # there are states from before them
+    state.lesson = Lesson(lesson["t"], new, old, lesson["size"], visitors)
     state.teacher = None
     if values["teacher"] is not None:
         state.teacher = previous(state.net)

@@ -58,6 +58,8 @@ class State:
     """The batches of an epoch are as large as each other, where its last has what is left."""
     schedule: Schedule = constant
     """How the learning rate changes while a task is learned."""
+    clip: float | None = None
+    """The longest gradient that a step takes as it is; None: any."""
     epochs: int = 1
     """Passes over a task, for methods that prepare themselves for as long as they train."""
     tasks: int | None = None

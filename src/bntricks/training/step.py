@@ -34,6 +34,7 @@ from bntricks.recipes.language import (
     Union,
     Update,
 )
+from bntricks.training.optimisers import clip
 from bntricks.training.state import State
 
 
@@ -79,6 +80,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                 slopes = (parameter.grad for parameter in state.net.parameters())
                 state.ranks.add_all([slope for slope in slopes if slope is not None])
         if passes:
+            if state.clip is not None:
+                clip(state.net.parameters(), state.clip)
             state.optimiser.step()
     state.cost.steps += 1
 

@@ -1,0 +1,52 @@
+"""Which protocols a recipe can learn under besides the paper's, in which every class comes in one
+task and somebody says where tasks begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bntricks.recipes.language import Bmix, Bp, Copies, Lesson, Method, Source, Union
+
+
+def next_lesson(
+    before: Lesson, classes: Sequence[int], size: int = 0, visitors: Sequence[int] = ()
+) -> Lesson:
+    """The task after another one. A class that comes again is new, not old."""
+    old = tuple(label for label in before.seen if label not in classes)
+    return Lesson(before.t + 1, tuple(classes), old, size, tuple(visitors))
+
+
+def splits_classes(method: Method) -> bool:
+    """Whether a loss or the memory tells a task's own classes from earlier ones, so that no class
+    may come in two tasks."""
+    losses = [term.loss for update in method.updates for term in update.terms]
+    kept = method.memory is not None and method.memory.each_class_once
+    return kept or any(loss.each_class_once for loss in losses)
+
+
+def needs_tasks(method: Method) -> str | None:
+    """What it does that means nothing where nobody says where a task begins or ends."""
+    sources = [*method.sources, *([] if method.ema is None else [method.ema])]
+    symbols = {symbol for source in sources for symbol in source.symbols()}
+    memory = method.memory
+    reasons = {
+        "learns after the last task has come": method.joint,
+        "looks at a whole task before learning it": method.prepare is not None,
+        "asks the network as it was before the task": method.teacher is not None,
+        "fills its memory when a task ends": memory is not None and memory.fills == "task end",
+        "has work to do when a task ends": bool(method.stages)
+        or method.classify.fits == "task end",
+        "mixes the memory into the task": Bmix in symbols,
+        "replays earlier tasks alone": Bp in symbols,
+        "copies the memory batch for each earlier task": any(map(_copies, sources)),
+        "weighs losses by the task's size": method.weighs_by_size,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _copies(source: Source) -> bool:
+    match source:
+        case Union(left, right):
+            return _copies(left) or _copies(right)
+        case _:
+            return isinstance(source, Copies)

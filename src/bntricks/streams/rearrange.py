@@ -1,0 +1,212 @@
+"""Another protocol for the images of a stream: its classes in another order, in tasks of other
+sizes, or with blurry boundaries between the tasks. Test images stay with their class.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate, chain, pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bntricks.errors import UserError
+from bntricks.streams.stream import Images, Stream, Task
+from bntricks.streams.tasks import Order, channel_moments, choose_order, in_blocks_of, in_one
+
+ClassOrder = int | Sequence[str | int]
+"""A seed, or every class, by its name or by its number in the stream as it is."""
+
+
+def rearrange(
+    stream: Stream,
+    *,
+    class_order: ClassOrder | None = None,
+    first: int | None = None,
+    increment: int | None = None,
+    classes_per_task: int | None = None,
+    tasks: Sequence[Sequence[str | int]] | None = None,
+    blurry: float = 0.0,
+) -> Stream:
+    """The same images as another stream, with a fingerprint of its own.
+
+    `class_order` is a seed, for the order `numpy.random.RandomState(seed).permutation` gives (that
+    of iCaRL, PyCIL and others at their seed 1993), or a list of all classes. Tasks keep their
+    sizes, unless `first` and `increment` say how many classes come first and in each later task,
+    `classes_per_task` how many come in each, or `tasks` lists the classes of each. `blurry` is the
+    share of each class's training images that other tasks get, the same number each.
+    """
+    check_choices(class_order, first, increment, classes_per_task, tasks, blurry)
+    names = stream.class_names
+    sizes = [len(task.classes) for task in stream]
+    if tasks is not None:
+        entries = [[str(entry) for entry in task] for task in tasks]
+        order = choose_order(_listable(names, list(chain.from_iterable(entries))), None, entries)
+    else:
+        if classes_per_task is not None:
+            sizes = [len(task) for task in in_blocks_of(len(names), classes_per_task)]
+        elif first is not None and increment is not None:
+            sizes = _growing(len(names), first, increment)
+        order = _cut(_ordered(names, class_order), sizes)
+    if blurry and len(order) == 1:
+        raise UserError(
+            "there is one task, so there are no others to share images with: make more tasks",
+            option="blurry",
+            value=blurry,
+        )
+    if order == _cut(range(len(names)), [len(task.classes) for task in stream]) and not blurry:
+        return stream
+    return _rearranged(stream, order, blurry)
+
+
+def check_choices(
+    class_order: ClassOrder | None,
+    first: int | None,
+    increment: int | None,
+    classes_per_task: int | None,
+    tasks: Sequence[Sequence[str | int]] | None,
+    blurry: float,
+) -> None:
+    """Refuse choices that contradict each other, before any image is read."""
+    if (first is None) != (increment is None):
+        given, missing = ("first", "increment") if increment is None else ("increment", "first")
+        raise UserError(
+            "a large first task and the number of classes in each later one go together: give "
+            "both, or classes_per_task for tasks of one size",
+            option=given,
+            remedy=missing,
+        )
+    if tasks is not None and class_order is not None:
+        raise UserError(
+            "both tasks and class_order are given, and each says in which order classes come: "
+            "leave one of them out"
+        )
+    sizes = {"tasks": tasks, "classes_per_task": classes_per_task, "first": first}
+    chosen = [name for name, value in sizes.items() if value is not None]
+    if len(chosen) > 1:
+        raise UserError(f"both {' and '.join(chosen)} are given: leave one of them out")
+    for option, count in (("first", first), ("increment", increment)):
+        if count is not None and count < 1:
+            raise UserError("it must be at least 1", option=option, value=count)
+    if not 0 <= blurry < 1:
+        raise UserError(
+            "the share of a class's images that other tasks get is at least 0 and below 1, such "
+            "as 0.1",
+            option="blurry",
+            value=blurry,
+        )
+
+
+def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
+    """All classes, as their positions, in the order chosen."""
+    if chosen is None:
+        return range(len(names))
+    if isinstance(chosen, int):
+        if not 0 <= chosen < 2**32:
+            raise UserError(
+                f"a seed is a number from 0 to {2**32 - 1}", option="class_order", value=chosen
+            )
+        # Not a Generator of numpy: its draws may change with numpy's version, these never do.
+        return list(map(int, np.random.RandomState(chosen).permutation(len(names))))
+    entries = [chosen] if isinstance(chosen, str) else [str(entry) for entry in chosen]
+    listable = _listable(names, entries)
+    problem = "some are listed twice"
+    if unknown := [entry for entry in entries if entry not in listable]:
+        problem = f"there is no class {unknown[0]!r}"
+    elif missing := [name for name in listable if name not in entries]:
+        problem = f"{missing[0]!r} is missing"
+    elif len(entries) == len(names):
+        return [listable.index(entry) for entry in entries]
+    raise UserError(
+        f"give a seed, or a list that has each of the {len(names)} classes once, by name or by "
+        f"number from 0: {problem}",
+        option="class_order",
+    )
+
+
+def _listable(names: Sequence[str], entries: Sequence[str]) -> list[str]:
+    """What the classes are called in a list: by their names, unless all entries are numbers and
+    some are no names."""
+    numbers = [str(position) for position in range(len(names))]
+    if set(entries) <= set(names) and len(set(names)) == len(names):
+        return list(names)
+    return numbers if all(entry.isdecimal() for entry in entries) else list(names)
+
+
+def _growing(classes: int, first: int, increment: int) -> list[int]:
+    """A first task, and later ones, of which the last has what is left."""
+    if first > classes:
+        raise UserError(f"there are {classes} classes: choose fewer", option="first", value=first)
+    rest = classes - first
+    return [first, *(min(increment, rest - k) for k in range(0, rest, increment))]
+
+
+def _cut(order: Sequence[int], sizes: Sequence[int]) -> Order:
+    edges = pairwise(accumulate(sizes, initial=0))
+    return tuple(tuple(order[start:end]) for start, end in edges)
+
+
+def _rearranged(stream: Stream, order: Order, blurry: float) -> Stream:
+    label = {old: new for new, old in enumerate(chain.from_iterable(order))}
+    train = _by_class([task.train for task in stream], len(label))
+    test = _by_class([task.test for task in stream], len(label))
+    shares: list[list[tuple[int, Tensor]]] = [[] for _ in order]
+    for home, classes in enumerate(order):
+        for old in classes:
+            stays, leaves = _parted(train[old], blurry)
+            shares[home].append((label[old], stays))
+            others = [*range(home + 1, len(order)), *range(home)]
+            for turn, other in enumerate(others):
+                if len(part := leaves[turn :: len(others)]):
+                    shares[other].append((label[old], part))
+    tasks = tuple(
+        Task(
+            tuple(label[old] for old in classes),
+            _together(share),
+            _together([(label[old], test[old]) for old in classes]),
+        )
+        for classes, share in zip(order, shares, strict=True)
+    )
+    choice = f"{stream.fingerprint} {order} {blurry}"
+    new = replace(
+        stream,
+        tasks=tasks,
+        class_names=tuple(stream.class_names[old] for old in label),
+        fingerprint=hashlib.sha256(choice.encode()).hexdigest()[:16],
+    )
+    if not stream.estimated:
+        return new
+    mean, std = channel_moments(tasks[0].train.x)
+    return replace(new, mean=mean, std=std)
+
+
+def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
+    """The images of each class; a view where they lie side by side."""
+    images: list[list[Tensor]] = [[] for _ in range(classes)]
+    for part in parts:
+        for label in set(part.y.tolist()):
+            rows = (part.y == label).nonzero()[:, 0]
+            start, count = int(rows[0]), len(rows)
+            together = int(rows[-1]) - start == count - 1
+            images[label].append(part.x.narrow(0, start, count) if together else part.x[rows])
+    return [in_one(pieces) for pieces in images]
+
+
+def _parted(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """Images that stay in their task, and those that leave it, evenly spread over the class. One
+    always stays."""
+    count = min(round(share * len(x)), len(x) - 1)
+    if not count:
+        return x, x[:0]
+    leaves = torch.zeros(len(x), dtype=torch.bool)
+    leaves[[(2 * k + 1) * len(x) // (2 * count) for k in range(count)]] = True
+    return x[~leaves], x[leaves]
+
+
+def _together(pieces: Sequence[tuple[int, Tensor]]) -> Images:
+    labels = torch.tensor([label for label, _ in pieces])
+    counts = torch.tensor([len(x) for _, x in pieces])
+    return Images(in_one([x for _, x in pieces]), labels.repeat_interleave(counts))
