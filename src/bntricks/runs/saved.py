@@ -49,6 +49,9 @@ class Learned(Part):
     teacher: dict[str, Tensor] | None
     recorded: Tensor | None
     fitted: dict[str, Tensor] = Field(default_factory=dict)
+    readings: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
+    averages: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
+    trained_on: Tensor | None = None
     cost: dict[str, Count]
     since_skip: Count | None
 
