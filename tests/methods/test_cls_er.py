@@ -1,5 +1,5 @@
-"""CLS-ER and its variants equal their straight-line twins: the network that learns, and its two slow
-copies, each with a φ of its own."""
+"""CLS-ER and its variants equal their straight-line twins: the network that learns, and its two
+slow copies, each with a φ of its own."""
 
 import pytest
 import torch

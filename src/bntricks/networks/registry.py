@@ -31,15 +31,19 @@ def build_network(
     blocks: int,
     stages: int,
     norm: str = "bn",
+    head: str = "linear",
     **knobs: Any,
 ) -> nn.Module:
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
     that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
     not given."""
+    from bntricks.networks.cosine import with_cosine_head  # which knows the networks
+
     build, layer = NETWORKS.find(name), bound(norm, **knobs)
     with construction(init):
         net = build(shape, outputs, width=width, blocks=blocks, stages=stages, norm=layer)
     net = describe(norm).network(net)
+    net = with_cosine_head(net) if head == "cosine" else net
     return channels_last(net) if len(shape) == 3 else net
 
 

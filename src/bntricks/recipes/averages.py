@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """After a step, with the chance `rate`: θ' ← a·θ' + (1 - a)·θ, a = min(1 - 1/(step + 1), keep)."""
+    """After a step, by chance: θ' ← a·θ' + (1 - a)·θ, where a = min(1 - 1/(step + 1), keep)."""
 
     name: str
     rate: float
@@ -60,8 +60,8 @@ def follow(state: State) -> None:
         chance = torch.rand((), generator=state.averaging, dtype=torch.float64).item()
         if chance < average.rate:
             keep = min(1 - 1 / (state.cost.steps + 1), average.keep)
-            own = list(state.averages[average.name].parameters())
-            torch._foreach_lerp_(own, list(state.net.parameters()), 1 - keep)
+            own: list[Tensor] = list(state.averages[average.name].parameters())
+            torch._foreach_lerp_(own, [*state.net.parameters()], 1 - keep)
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ class Method:
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
 
     def columns(self) -> dict[str, str | float | None]:
-        """Its row of the ablation table; its share of φ is that of the newest task as task 5 ends."""
+        """Its row of the ablation table; the share of φ is the newest task's as task 5 ends."""
         from bntricks.recipes.phi_share import new_share  # which is written in these words
 
         symbols = {symbol for source in self.sources for symbol in source.symbols()}

@@ -13,13 +13,14 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.methods import METHODS, find, make
+from bntricks.methods import METHODS, find
 from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
+from bntricks.runs.readings import recipe
 from bntricks.streams import Stream, open_stream
 from bntricks.streams.registry import OPENERS
 from bntricks.streams.validation import with_validation
@@ -29,7 +30,7 @@ from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
 
-YOUNGER = {"deterministic", "imports", "validation"}
+YOUNGER = {"correct", "deterministic", "head", "imports", "recalibrate", "validation"}
 """Options that checkpoints of earlier versions do not have: left out at their defaults."""
 
 
@@ -40,7 +41,7 @@ def resolve(
     run has one identity however it was asked for."""
     imports = own_code(config)
     config = with_hyper(config, config.stream)
-    method = make(config.method, **config.hyper)
+    method = recipe(config)
     NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
     SCHEDULES.find(config.schedule)
     check_rate(config.lr)
@@ -85,6 +86,8 @@ def resolve(
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
+    if method == recipe(config.model_copy(update={"recalibrate": "off"})):
+        change["recalibrate"] = default.recalibrate
     change |= unused_knobs(config)
     return stream, config.model_copy(update=change)
 
@@ -156,7 +159,13 @@ def check_ranks(config: Config, method: Method) -> None:
             "start the run with torchrun",
             option="compile",
         )
-    whole = (method.project, method.teacher, method.prepare, method.together)
+    whole = (method.project, method.teacher, method.prepare, method.together, method.averages)
+    if config.correct != "none":
+        raise UserError(
+            "it looks at the whole network and memory: run it without torchrun",
+            option="correct",
+            value=config.correct,
+        )
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
             "this method cannot be split over processes: sgd, er and der and their variants can; "
