@@ -81,7 +81,7 @@ def test_the_split_is_in_the_json_and_in_one_chart(sound):
         *(AS_IT_IS, PHI, HEAD, PRIOR, f"{PHI} and {HEAD}", f"{PHI} and {PRIOR}")
     ]
     (figure,) = [each for each in figures(found) if each.name == "gap"]
-    assert [row["remedy"] for row in figure.rows][0] == PHI
+    assert next(row["remedy"] for row in figure.rows) == PHI
     assert all(row["low"] <= row["closed"] <= row["high"] for row in figure.rows)
 
 

@@ -188,7 +188,7 @@ def test_what_cannot_be_corrected_is_refused(method, name, reason):
 
 @pytest.mark.parametrize("method", ["sgd", "icarl", "er-even"])
 def test_a_memory_without_new_samples_recalibrates_nothing(method):
-    with pytest.raises(UserError, match="recalibrate: .* stores samples of the task while"):
+    with pytest.raises(UserError, match=r"recalibrate: .* stores samples of the task while"):
         recalibrated(make(method))
 
 
