@@ -71,6 +71,12 @@ def test_a_run_without_readings_is_trained_again_for_them_to_the_same_bits(tmp_p
     assert (again.digest, again.accuracy) == (plain.digest, plain.accuracy)
 
 
+def test_a_method_without_readings_is_not_trained_again_for_them(tmp_path):
+    first, again = (run(config(method="icarl"), out=tmp_path, readings=True) for _ in range(2))
+    assert first.readings == {}
+    assert again.already_there
+
+
 def test_the_new_options_rename_no_run_at_their_defaults():
     plain = resolved()
     assert resolved(correct="none", head="linear", recalibrate="off") == plain

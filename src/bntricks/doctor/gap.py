@@ -151,7 +151,7 @@ def _prior(
     for group in groups:
         for x, y in read.parts(group.name, estimating):
             p = read.logits(x, statistics).softmax(1).cpu()
-            for label in y.unique().tolist():
+            for label in sorted(set(y.tolist())):
                 own = p[y.cpu() == label]
                 sums[label] = sums.get(label, 0) + own.double().sum(0)
                 counts[label] = counts.get(label, 0) + len(own)

@@ -78,6 +78,7 @@ class OfAverage:
         return BM if self.phi == "own" else None
 
     def network(self, state: State) -> nn.Module:
+        """The network that labels are read off; for most classifiers it is the one that learns."""
         net = state.averages[self.name]
         if self.phi == "own":
             return net

@@ -29,10 +29,6 @@ class Classifier(Protocol):
     @property
     def fits(self) -> Literal["never", "when asked", "task end"]: ...
 
-    def network(self, state: State) -> nn.Module:
-        """The network that labels are read off."""
-        ...
-
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         """Learn what `scores` needs, with the network in evaluation mode. Raw samples are those of
         the finished task, if they were handed in."""
@@ -52,9 +48,6 @@ class Linear:
     """The network's last layer."""
 
     fits: Literal["never"] = "never"
-
-    def network(self, state: State) -> nn.Module:
-        return state.net
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         return {}
@@ -79,9 +72,6 @@ class NearestMean:
     the score, and -inf that of a class without stored samples."""
 
     fits: Literal["when asked"] = "when asked"
-
-    def network(self, state: State) -> nn.Module:
-        return state.net
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         """The classes that have exemplars, and the mean feature of each."""

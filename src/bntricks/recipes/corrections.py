@@ -45,9 +45,6 @@ class Corrected:
     correction: Correction
     fits: Literal["task end"] = "task end"
 
-    def network(self, state: State) -> nn.Module:
-        return state.net
-
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         return self.correction.fit(state, samples)
 

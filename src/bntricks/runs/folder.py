@@ -63,12 +63,10 @@ def run(
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
     not looked at it, its network was not kept, or its `readings` were not taken, it is trained
     again, to the same bits. A run that is a reading of another is that one's."""
-    how = {k: v for k, v in locals().items() if k not in ("config", "readings")}
-    stream, config = resolve(config, data, sink)
-    if (whole := trunk(config)) != config:
-        row = run(whole, **how, readings=True).read_as(name_of(config))
-        assert row is not None
-        return row
+    stream, asked = resolve(config, data, sink)
+    config = trunk(asked)
+    reading = None if asked == config else name_of(asked)
+    readings = readings or reading is not None
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
@@ -79,7 +77,8 @@ def run(
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
-            return record.model_copy(update={"path": folder, "already_there": True})
+            record = record.model_copy(update={"path": folder, "already_there": True})
+            return record.read_as(reading)
         checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
@@ -92,7 +91,7 @@ def run(
                 record = work.follow(ranks)
             else:
                 record = work.lead(ranks, data, force, tensorboard, sink)
-    return record.model_copy(update={"path": folder})
+    return record.model_copy(update={"path": folder}).read_as(reading)
 
 
 def finished(

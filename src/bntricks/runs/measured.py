@@ -12,7 +12,7 @@ from bntricks.training.learner import Learner
 
 def taken(outcome: Outcome) -> dict[str, Reading] | None:
     """The readings, if any were taken."""
-    if not outcome.learner.readings:
+    if outcome.readings is None:
         return None
     return {
         name: Reading(

@@ -133,13 +133,13 @@ class Record(_Part):
 
     def rows(self) -> list[Record]:
         """This run, and every reading of it as if it were a run of its own."""
-        return [self, *(row for name in self.readings or () if (row := self.read_as(name)))]
+        return [self, *map(self.read_as, self.readings or ())]
 
-    def read_as(self, name: str) -> Record | None:
-        """The reading of this name as a record of its own, None if there is none. What probes
+    def read_as(self, name: str | None) -> Record:
+        """The reading of this name as a record of its own; None is the run itself. What probes
         measured is not of it."""
-        if self.readings is None or name not in self.readings:
-            return None
+        if name is None or self.readings is None:
+            return self
         corrects = name in READINGS
         change: dict[str, Any] = {"correct" if corrects else "method": name}
         return type(self)(

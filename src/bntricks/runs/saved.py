@@ -27,7 +27,7 @@ class Part(BaseModel):
 class Measured(Part):
     accuracy: list[list[Percent | None]]
     within: list[list[Percent | None]]
-    readings: dict[str, dict[str, list[list[Percent | None]]]] = Field(default_factory=dict)
+    readings: dict[str, dict[str, list[list[Percent | None]]]] | None = None
     train_seconds: list[Elapsed]
     evaluate_seconds: list[Elapsed]
 
@@ -76,7 +76,7 @@ def checked(
     """The state, if it can be one of this run; else a ValueError."""
     saved = Saved.model_validate(state)
     place, learner = saved.place, saved.learner
-    read = [matrix for own in saved.measured.readings.values() for matrix in own.values()]
+    read = [matrix for own in (saved.measured.readings or {}).values() for matrix in own.values()]
     for matrix in (saved.measured.accuracy, saved.measured.within, *read):
         if [len(row) for row in matrix] != [len(stream)] * len(stream):
             raise ValueError("its accuracies are not of this stream")

@@ -56,8 +56,8 @@ class Outcome:
     learner: Learner
     accuracy: Measured
     within: Measured
-    readings: dict[str, dict[str, Measured]] = field(default_factory=dict)
-    """The same two matrices, `accuracy` and `within`, by the name of each reading."""
+    readings: dict[str, dict[str, Measured]] | None = None
+    """The same two matrices by the name of each reading; None if nobody asked."""
     train_seconds: list[float] = field(default_factory=list)
     evaluate_seconds: list[float] = field(default_factory=list)
 
@@ -99,8 +99,11 @@ def _train(
         compile_passes(learner, stream.shape)
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
-    for name in learner.readings:
-        outcome.readings[name] = {"accuracy": unmeasured(tasks), "within": unmeasured(tasks)}
+    if read:
+        outcome.readings = {
+            name: {"accuracy": unmeasured(tasks), "within": unmeasured(tasks)}
+            for name in learner.readings
+        }
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
     progress = Progress(sink, total=total_steps(learner, lessons, config))
@@ -136,7 +139,7 @@ def _train(
         for j, task in enumerate(stream[: index + 1]):
             scores = learner.scores(task.test.x)
             outcome.accuracy[index][j], outcome.within[index][j] = hits(scores, task)
-            for name, own in outcome.readings.items():
+            for name, own in (outcome.readings or {}).items():
                 other = reading(learner, name, task, scores)
                 own["accuracy"][index][j], own["within"][index][j] = hits(other, task)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
@@ -214,7 +217,8 @@ def resume(
     check: Callable[[dict[str, Any]], Saved],
 ) -> tuple[Position, Save]:
     """The position to go on from, with everything as it was there, and how to save later ones."""
-    measured = [each.name for each in fields(outcome) if each.name != "learner"]
+    unread = {"learner"} if outcome.readings is not None else {"learner", "readings"}
+    measured = [each.name for each in fields(outcome) if each.name not in unread]
     method = outcome.learner.method
     # What such a task runs over cannot be made again once the memory has moved on.
     whole_tasks = method.mixes and method.memory is not None and method.memory.fills == "step"

@@ -228,7 +228,8 @@ class Learner:
     @property
     def predictor(self) -> nn.Module:
         """The network that labels are read off: the one that learns, or an average of it."""
-        return self.method.classify.network(self.state)
+        network = getattr(self.method.classify, "network", None)
+        return self.net if network is None else network(self.state)  # type: ignore[no-any-return]
 
     def read_by(self, name: str) -> Learner:
         """This learner with the classifier of this reading, to predict and not to train with."""
