@@ -57,8 +57,8 @@ def targets(state: State, batch: Batch) -> Tensor:
 def follow(state: State) -> None:
     """Move the copies a little towards θ, at random times: a step is over."""
     for average in state.method.averages:
-        chance = torch.rand((), generator=state.averaging, dtype=torch.float64).item()
-        if chance < average.rate:
+        chance = torch.rand((), generator=state.averaging, dtype=torch.float64)
+        if chance.numpy() < average.rate:
             keep = min(1 - 1 / (state.cost.steps + 1), average.keep)
             own: list[Tensor] = list(state.averages[average.name].parameters())
             torch._foreach_lerp_(own, [*state.net.parameters()], 1 - keep)
