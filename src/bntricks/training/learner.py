@@ -229,7 +229,7 @@ class Learner:
     def predictor(self) -> nn.Module:
         """The network that labels are read off: the one that learns, or an average of it."""
         network = getattr(self.method.classify, "network", None)
-        return self.net if network is None else network(self.state)  # type: ignore[no-any-return]
+        return self.net if network is None else network(self.state)
 
     def read_by(self, name: str) -> Learner:
         """This learner with the classifier of this reading, to predict and not to train with."""
