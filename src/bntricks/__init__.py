@@ -52,7 +52,11 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     )
     from bntricks.recipes.losses import ce as ce, kd as kd, loss as loss
     from bntricks.recipes.policies import Policy as Policy, Reservoir as Reservoir
-    from bntricks.recipes.rewrite import bn_tricks as bn_tricks
+    from bntricks.recipes.rewrite import (
+        bn_tricks as bn_tricks,
+        corrected as corrected,
+        recalibrated as recalibrated,
+    )
     from bntricks.report import write_report as write_report
     from bntricks.report.records import load_records as load_records
     from bntricks.runs.config import Config as Config
@@ -93,7 +97,7 @@ _NAMES = {
     "recipes.language": "BM BM2 Bb Bmix Bp Bt Lesson Loss Method Pass balanced lam",
     "recipes.losses": "ce kd loss",
     "recipes.policies": "Policy Reservoir",
-    "recipes.rewrite": "bn_tricks",
+    "recipes.rewrite": "bn_tricks corrected recalibrated",
     "report": "write_report",
     "report.records": "load_records",
     "runs.config": "Config",

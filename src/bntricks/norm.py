@@ -201,6 +201,11 @@ def move_phi(layer: _BatchNorm, mean: Tensor, var: Tensor) -> None:
     layer.running_var.lerp_(var.to(layer.running_var), weight)
 
 
+def set_phi(net: nn.Module, like: nn.Module) -> None:
+    """Give a network the φ of another that is built alike."""
+    _set(net, {name: (own["mean"], own["var"]) for name, own in phi(like).items()})
+
+
 @contextmanager
 def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
     """The same weights with other statistics (paper, Figure 1 b/c); φ comes back after."""

@@ -1,4 +1,4 @@
-"""Explicit randomness: one seed makes six named generators.
+"""Explicit randomness: one seed makes seven named generators.
 
 Because each choice has a generator of its own, two methods of one seed see the same stream in
 the same order with the same crops, start from the same weights and make the same reservoir
@@ -27,6 +27,7 @@ class Generators:
     replay_augmentation: Generator
     memory_insertion: Generator
     memory_sampling: Generator
+    averaging: Generator
 
     @classmethod
     def of(cls, seed: int) -> Self:
@@ -37,7 +38,8 @@ class Generators:
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         for f in fields(self):
-            getattr(self, f.name).set_state(state[f.name])
+            if f.name != "averaging" or f.name in state:  # earlier versions had six
+                getattr(self, f.name).set_state(state[f.name])
 
 
 @contextmanager

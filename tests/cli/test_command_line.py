@@ -354,3 +354,19 @@ def test_a_bench_measures_every_part_against_its_bound(tmp_path):
         assert row["low"] <= row["ratio"] <= row["high"]
         assert (row["bound"] is None) == (row["met"] is None)
     assert {"er", "gss, gate closed", "gss, gate open"} <= {row["name"] for row in rows}
+
+
+def test_corrections_that_rescore_are_shown_from_one_training(tmp_path):
+    done = bnt("run", "--method", "er", *DIGITS, "--readings", cwd=tmp_path)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("read by ")]
+    assert [line.split(":")[0].removeprefix("read by ") for line in lines] == [
+        *("wa-eval", "bic", "il2m", "prior")
+    ]
+    assert all("ACC" in line and "BWT" in line for line in lines)
+    bic = json.loads(
+        bnt("run", "--method", "er", *DIGITS, "--correct", "bic", "--json", cwd=tmp_path).stdout
+    )
+    assert bic["already_there"]
+    assert f"ACC {bic['acc']:.2f} " in lines[1]
+    assert bic["config"]["correct"] == "bic"
+    assert len(list((tmp_path / "runs").iterdir())) == 1

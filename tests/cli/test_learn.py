@@ -247,6 +247,7 @@ def test_known_classes_are_not_learned_twice(refused, model, tmp_path):
     [
         (["--method", "er-bmt"], ["er-bmt", "did you mean"]),
         (["--method", "joint"], ["joint", "all tasks at once"]),
+        (["--method", "cls-er"], ["cls-er", "slow copies"]),
         (["--method", "gem"], ["gem", "--tasks"]),
         (["--method", "icarl", "--memory", "2"], ["icarl", "memory of 2"]),
         (["--alpha", "2"], ["er-even-bnt", "--alpha"]),

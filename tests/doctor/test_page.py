@@ -47,7 +47,7 @@ def test_a_chart_that_would_have_no_point_is_left_out(tmp_path):
     assert all(layer.shares is None for layer in diagnosis.layers)
     html = diagnosis.write_page(tmp_path / "p.html").read_text()
     charts = [attrs["id"] for _, attrs in Elements(html).elements if attrs.get("class") == "chart"]
-    assert charts == ["accuracy", "distance", "answers"]
+    assert charts == ["accuracy", "gap", "distance", "answers"]
 
 
 def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(diagnosis, tmp_path):
@@ -55,7 +55,7 @@ def test_the_page_holds_the_verdict_every_chart_and_no_markup_of_a_name(diagnosi
     elements = Elements(html).elements
     assert not [tag for tag, _ in elements if tag in ("b", "link", "img", "iframe")]
     charts = [attrs["id"] for _, attrs in elements if attrs.get("class") == "chart"]
-    assert charts == ["accuracy", "distance", "lean", "answers"]
+    assert charts == ["accuracy", "gap", "distance", "lean", "answers"]
     ids = [attrs["id"] for _, attrs in elements if "id" in attrs]
     assert len(ids) == len(set(ids))
     specs = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.S)
@@ -101,6 +101,6 @@ def test_a_browser_shows_it_offline_without_a_message(diagnosis, browser, tmp_pa
     address = diagnosis.write_page(tmp_path / "p.html").as_uri()
     with quiet_page(browser, address, scheme=scheme, width=width) as page:
         page.wait_for_selector("html.ready", state="attached", timeout=20_000)
-        assert page.locator(".chart svg").count() == 4
+        assert page.locator(".chart svg").count() == 5
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.locator("main b").count() == 0

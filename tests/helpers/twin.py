@@ -102,6 +102,7 @@ class Twin(Past):
         self.theta = {n: p.detach().clone().requires_grad_() for n, p in net.named_parameters()}
         self.phi = {n: b.clone() for n, b in net.named_buffers()}
         self.replay_augmentation = generators.replay_augmentation.clone_state()
+        self.averaging = generators.averaging.clone_state()
         self.teacher = self.recorded = None
 
     def forward(self, x, track):
@@ -137,12 +138,16 @@ class Twin(Past):
         """h(x) in evaluation mode."""
         return self.features(x) @ self.theta["6.weight"].T + self.theta["6.bias"]
 
+    def apart(self):
+        """The network as it is now, which from here on goes its own way."""
+        other = copy(self)
+        other.theta = {n: p.detach().clone() for n, p in self.theta.items()}
+        other.phi = {n: b.clone() for n, b in self.phi.items()}
+        return other
+
     def frozen(self):
         """The network as it is now, in evaluation mode: a function x -> h(x)."""
-        frozen = copy(self)
-        frozen.theta = {n: p.detach().clone() for n, p in self.theta.items()}
-        frozen.phi = {n: b.clone() for n, b in self.phi.items()}
-        return frozen.evaluate
+        return self.apart().evaluate
 
     def ce(self, batch, track):
         """Mean cross-entropy of a batch over all C logits."""

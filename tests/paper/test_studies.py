@@ -17,6 +17,7 @@ from helpers.pages import ROOT
 
 NAMES = (
     "ablation",
+    "bias",
     "buffers",
     "control",
     "frameworks",
@@ -27,6 +28,7 @@ NAMES = (
     "overlap",
     "pilot",
     "statistics",
+    "trackers",
 )
 AGAINST_ITS_OWN_NUMBERS = {
     "FDR is not competitive: ER, the weakest baseline adopted, has a higher ACC on Seq-CIFAR-100",
@@ -58,7 +60,7 @@ def test_every_study_of_the_paper_has_all_scales():
 def test_an_unknown_study_is_answered_with_the_nearest_name():
     with pytest.raises(UserError, match=r"unknown study 'ablations': did you mean ablation\?"):
         load_study("ablations")
-    with pytest.raises(UserError, match=r"^unknown study 'xyz': there are ablation, buffers"):
+    with pytest.raises(UserError, match=r"^unknown study 'xyz': there are ablation, bias, buffers"):
         load_study("xyz")
     with pytest.raises(UserError, match="unknown study 'reported'"):
         load_study("reported")

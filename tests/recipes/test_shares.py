@@ -28,6 +28,12 @@ SHARES = {
     "er-prev-joint": lambda t: 1 / 2,
     "er-track-memory": lambda t: 1 / t,
     "er-track-aligned": lambda t: 1 / t,
+    "er-ace": lambda t: 0.474 + 0.526 / t,
+    "er-las": lambda t: (1 + 1 / t) / 2,
+    "cls-er": lambda t: 1 / t,
+    "cls-er-split": lambda t: 1 / t,
+    "cls-er-working-phi": lambda t: 0.263 + 0.737 / t,
+    "cls-er-working": lambda t: 0.263 + 0.737 / t,
 }
 
 
@@ -47,7 +53,7 @@ def test_the_share_of_new_samples_in_phi_is_the_specifications(name, t):
     for index in range(500):
         learner.observe(torch.ones(32, 1), torch.arange(32) % 2 + 2 * t - 2)
         if index >= 100:
-            shares.append(net[0].running_mean.item())
+            shares.append(learner.predictor[0].running_mean.item())
     assert sum(shares) / len(shares) == pytest.approx(SHARES[name](t), abs=0.012)
     assert new_share(make(name), t) == pytest.approx(SHARES[name](t), abs=0.012)
 

@@ -25,8 +25,8 @@ def counted(learner, monkeypatch, horizon):
     monkeypatch.setattr(torch.Tensor, "backward", telling(found, torch.Tensor.backward, backward=1))
     monkeypatch.setattr(torch.autograd, "grad", telling(found, torch.autograd.grad, backward=1))
     learner.net.register_forward_hook(lambda *_: found.update(forward=1))
-    if learner.state.teacher is not None:
-        learner.state.teacher.register_forward_hook(lambda *_: found.update(teacher=1))
+    for teacher in filter(None, (learner.state.teacher, *learner.state.averages.values())):
+        teacher.register_forward_hook(lambda *_: found.update(teacher=1))
     monkeypatch.setattr(GradientDescent, "step", telling(found, GradientDescent.step, step=1))
     x, y, ids = batches(3)[1]
     learner.observe(x, y, ids=ids, horizon=horizon)

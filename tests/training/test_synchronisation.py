@@ -92,8 +92,8 @@ def without_values(learner):
     learner.device = torch.device("meta")
     state.net.to("meta")
     state.optimiser = GradientDescent(state.net.parameters(), 0.01, 2 * state.method.decay)
-    if state.teacher is not None:
-        state.teacher.to("meta")
+    for teacher in filter(None, (state.teacher, *state.averages.values())):
+        teacher.to("meta")
     if state.recorded is not None:
         state.recorded = state.recorded.to("meta")
     if state.memory is not None:

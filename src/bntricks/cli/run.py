@@ -27,6 +27,7 @@ def run(
     track: Literal["deferred", "every-step"] = "deferred",
     checkpoint_seconds: Seconds = 120.0,
     tensorboard: Switch = False,
+    readings: Switch = False,
     force: Switch = False,
     imports: Imports = (),
     json: Json = False,
@@ -62,6 +63,9 @@ def run(
     tensorboard
         Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
         read when a task ends; with `--track every-step`, along the way as well.
+    readings
+        Also read labels off the network by every correction that only rescores, without another
+        training; `--correct` with the name of one does that too, and shows that one.
     force
         Train from the start, even if there is a record or a checkpoint.
     json
@@ -86,6 +90,7 @@ def run(
         force=force,
         checkpoint_seconds=checkpoint_seconds,
         tensorboard=tensorboard,
+        readings=readings,
     )
     _train_and_print(train_this, json)
 
@@ -139,8 +144,9 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
     done = "already there" if record.already_there else "done"
     console.say(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
     console.matrix(record.accuracy)
-    bwt = "" if record.bwt is None else f"   BWT {record.bwt:.2f}"
-    console.say(f"\nACC {record.acc:.2f}{bwt}")
+    console.say(f"\n{_summary(record)}")
+    for name, row in zip(record.readings or (), record.rows()[1:], strict=True):
+        console.say(f"read by {name}: {_summary(row)}")
     if data.cut_down and data.official_images is not None:
         have, official = data.images, data.official_images
         console.say(
@@ -148,3 +154,7 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
             f"{have['test']} of {official['test']} test images; not comparable with the paper"
         )
     console.say(f"peak memory {record.peak_memory_mb:.0f} MB; written to {record.path}")
+
+
+def _summary(record: Record) -> str:
+    return f"ACC {record.acc:.2f}" + ("" if record.bwt is None else f"   BWT {record.bwt:.2f}")

@@ -64,9 +64,9 @@ def study(
 ) -> None:
     """Run a study of the paper, or one of your own, and say which of its claims hold.
 
-    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, frameworks. Runs
-    that are already there are not trained again, so an interrupted study continues where it
-    stopped, and a run that fails does not stop the others.
+    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, norms,
+    norms-online, bias, trackers, frameworks. Runs that are already there are not trained again, so
+    an interrupted study continues where it stopped, and a run that fails does not stop the others.
 
     Examples:
 

@@ -45,6 +45,28 @@ def train_all(
     name: str, configs: Sequence[Config], work: Work, probe: str | None = None
 ) -> list[Record | Failure]:
     """The runs' records, or why there is none; how far they are is shown on the way."""
+    from bntricks.runs.readings import trunk
+    from bntricks.sweeps.plan import trainings
+
+    trained = trainings(configs)
+    found = _train(name, trained, work, probe, readings=len(trained) < len(configs))
+    results = {c.model_dump_json(): result for c, result in zip(trained, found, strict=True)}
+    return [_row(results[trunk(config).model_dump_json()], config) for config in configs]
+
+
+def _row(result: Record | Failure, config: Config) -> Record | Failure:
+    """What a training says about one of the runs that are read off it."""
+    from bntricks.runs.readings import name_of, trunk
+    from bntricks.sweeps.local import Failure
+
+    if isinstance(result, Failure) or trunk(config) == config:
+        return result
+    return result.read_as(name_of(config))
+
+
+def _train(
+    name: str, configs: Sequence[Config], work: Work, probe: str | None, readings: bool
+) -> list[Record | Failure]:
     from bntricks.cli.dashboard import board
     from bntricks.sweeps.local import Shared, default_workers, sweep
     from bntricks.sweeps.plan import seconds_left
@@ -52,8 +74,14 @@ def train_all(
 
     if not configs:
         return []
-    shared = Shared(work.data, work.out, probe=probe, checkpoint_seconds=work.checkpoint_seconds)
-    seconds = seconds_left(configs, work.data, work.out, probe, console.warnings)
+    shared = Shared(
+        work.data,
+        work.out,
+        probe=probe,
+        readings=readings,
+        checkpoint_seconds=work.checkpoint_seconds,
+    )
+    seconds = seconds_left(configs, work.data, work.out, probe, readings, console.warnings)
     runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
     with board(configs) as sink:
         if work.ray is not None:

@@ -6,6 +6,7 @@ measured and how.
 
 from bntricks.doctor.accuracy import Counterfactual, Difference
 from bntricks.doctor.diagnosis import Diagnosis, diagnose, repair
+from bntricks.doctor.gap import Remedy
 from bntricks.doctor.groups import Group, mixed
 from bntricks.doctor.layers import Layer
 from bntricks.doctor.verdict import Verdict
@@ -16,6 +17,7 @@ __all__ = [
     "Difference",
     "Group",
     "Layer",
+    "Remedy",
     "Verdict",
     "diagnose",
     "mixed",

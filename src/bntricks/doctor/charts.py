@@ -25,6 +25,8 @@ PARTS = ("old classes", "newest classes", "all classes")
 def figures(diagnosis: Diagnosis) -> Iterator[Figure]:
     """Every chart of the page, in the order they are read."""
     yield accuracies(diagnosis)
+    if diagnosis.remedies:
+        yield gap(diagnosis)
     yield distances(diagnosis)
     if any(layer.shares is not None for layer in diagnosis.layers):
         yield lean(diagnosis)
@@ -94,6 +96,49 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
     )
     text = "The same weights with φ as it is, of balanced data, and of one group only."
     return Figure("accuracy", "Accuracy with other statistics", text, chart, rows)
+
+
+def gap(diagnosis: Diagnosis) -> Figure:
+    """How much of the gap between newest and old classes each remedy closes, with its interval."""
+    rows: Rows = [
+        {
+            "remedy": remedy.name,
+            "closed": remedy.closed.points,
+            "low": remedy.closed.low,
+            "high": remedy.closed.high,
+            "gap": remedy.gap,
+        }
+        for remedy in diagnosis.remedies[1:]
+    ]
+    whole = diagnosis.remedies[0].gap
+    base = alt.Chart(alt.InlineData(values=rows), width=WIDE, height=26 * len(rows)).encode(
+        y=alt.Y("remedy:N", title=None, sort=None, axis=alt.Axis(grid=True)),
+        color=alt.value(COLOURS[0]),
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(
+        x=alt.X("low:Q", title="points of the gap that are closed"), x2="high:Q"
+    )
+    point = base.mark_point(filled=True, size=90).encode(
+        x="closed:Q",
+        tooltip=_tips(
+            {
+                "remedy:N": "remedy",
+                "closed:Q": "closed, points",
+                "low:Q": "from",
+                "high:Q": "to",
+                "gap:Q": "gap that is left",
+            }
+        ),
+    )
+    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    marks = rule.encode(x=alt.datum(0)) + rule.encode(x=alt.datum(whole))
+    text = (
+        f"The newest classes are {whole:.1f} points ahead of the old ones. Dashed: nothing of that "
+        "gap, and all of it. Balanced φ is a swap of statistics. An aligned head has new rows as "
+        "long as its old ones; an even prior takes the log of each class's mean probability off "
+        "its logit. Lines are 95% intervals, paired over samples."
+    )
+    return Figure("gap", "φ or the head: what closes the gap", text, marks + interval + point, rows)
 
 
 def answers(diagnosis: Diagnosis) -> Figure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from bntricks.doctor.accuracy import (
     measure,
     network_outputs,
 )
+from bntricks.doctor.gap import Remedy, in_words, split_gap
 from bntricks.doctor.groups import (
     BATCH_SIZE,
     BatchesByGroup,
@@ -62,6 +63,9 @@ class Diagnosis:
     notes: tuple[str, ...]
     fitting_order: tuple[int, ...] | None = None
     """If the outputs seem to stand in a wrong order: the label that each of them fits."""
+    remedies: tuple[Remedy, ...] = ()
+    """What closes the gap between newest and old classes: φ, the head, or both. Empty where the
+    head cannot be told apart."""
 
     @property
     def as_is(self) -> Counterfactual:
@@ -133,12 +137,15 @@ def diagnose(
         statistics = {AS_IS: {}, BALANCED: balanced}
         statistics |= {f"only {name}": group.whole for name, group in by_group.items()}
         tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
+        remedies = split_gap(net, groups, estimating, measuring, balanced, scores, size)
     unused = [name for name in layers(net) if name not in balanced]
     tried = tuple(counterfactual(row, name, groups, tallies) for row, name in enumerate(statistics))
     verdict = judge(groups, measured, tried[0], tried[1])
+    if remedies:
+        verdict = replace(verdict, evidence=(*verdict.evidence, in_words(remedies)))
     order = fitting_order(tally.pairs for tally in tallies)
-    notes = remarks(groups, unused, order)
-    return Diagnosis(groups, measured, tried, verdict, notes, order.labels if order else None)
+    notes, labels = remarks(groups, unused, order), order.labels if order else None
+    return Diagnosis(groups, measured, tried, verdict, notes, labels, remedies)
 
 
 def repair(

@@ -18,6 +18,7 @@ from bntricks.report.page import Section, figure_html, page_html
 def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None) -> Path:
     drawn = {figure.name: figure_html(figure) for figure in figures(diagnosis)}
     accuracy = drawn["accuracy"] + table_html(accuracy_table(diagnosis), "accuracy-table")
+    accuracy += drawn.get("gap", "")
     by_depth = drawn["distance"] + drawn.get("lean", "")
     sections = [
         Section("verdict", "Verdict", verdict_html(diagnosis)),

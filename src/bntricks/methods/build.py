@@ -9,12 +9,13 @@ from torch import nn
 
 from bntricks.methods import make
 from bntricks.networks.registry import build_network
+from bntricks.recipes.language import Method
 from bntricks.seeds import Generators
 from bntricks.training.learner import Learner
 
 
 def build_learner(
-    method: str,
+    method: str | Method,
     hyper: Mapping[str, float],
     *,
     net: str | nn.Module,
@@ -24,9 +25,11 @@ def build_learner(
     network: Mapping[str, Any],
     **how: Any,
 ) -> Learner:
-    """`net` is a network, or the name of one to be built for samples of this `shape`, from the
+    """`method` is a recipe, or the name of one, made with these hyper-parameters. `net` is a
+    network, or the name of one to be built for samples of this `shape`, from the
     `network` options of `build_network`. Further keywords are those of `Learner`."""
-    recipe, generators = make(method, **hyper), Generators.of(seed)
+    recipe = make(method, **hyper) if isinstance(method, str) else method
+    generators = Generators.of(seed)
     if isinstance(net, str):
         net = build_network(net, shape, outputs, generators.init, **network)
     return Learner(net, recipe, seed=generators, **how)

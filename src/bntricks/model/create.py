@@ -94,6 +94,13 @@ def protocol(
             option="method",
             value=method,
         )
+    if recipe.averages:
+        raise UserError(
+            "a model's file has room for one network, and this method keeps slow copies of it: "
+            "choose another",
+            option="method",
+            value=method,
+        )
     if recipe.memory is not None and recipe.memory.needs_task_count and tasks is None:
         raise UserError(
             f"{method} shares out its memory in advance: say how many tasks there will be",

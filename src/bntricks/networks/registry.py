@@ -56,11 +56,14 @@ def build_network(
     blocks: int,
     stages: int,
     norm: str = "bn",
+    head: str = "linear",
     **knobs: Any,
 ) -> nn.Module:
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
     that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
     not given."""
+    from bntricks.networks.cosine import with_cosine_head  # which knows the networks
+
     with construction(init):
         if is_imported(name):
             from bntricks.networks.imported import build_imported  # which needs the other networks
@@ -71,6 +74,7 @@ def build_network(
             own = {key: chosen[key] for key in sizes(name)}
             net = NETWORKS.find(name)(shape, outputs, norm=bound(norm, **knobs), **own)
             net = describe(norm).network(net)
+    net = with_cosine_head(net) if head == "cosine" else net
     return channels_last(net) if len(shape) == 3 else net
 
 

@@ -35,7 +35,7 @@ class Classifier(Protocol):
         ...
 
     def scores(self, state: State, x: Tensor) -> Tensor:
-        """[B, C], of network inputs, in the mode the caller has set."""
+        """[B, C], of network inputs, by `state.net`, in the mode the caller has set."""
         ...
 
     def head(self, state: State) -> nn.Module | None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.batch import Batch
+    from bntricks.recipes.averages import Average
     from bntricks.recipes.policies import Policy
     from bntricks.training.state import State
     from bntricks.training.step import Draws
@@ -131,6 +132,7 @@ class Pass:
     lesson: Lesson
     net: nn.Module
     features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
+    labels: Tensor | None = None  # of the whole batch, which ranks may share, on the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,8 @@ class Method:
     """How the gradient is corrected."""
     teacher: Literal["previous", "recorded"] | None = None
     """Whose outputs are targets: the network before this task, or outputs recorded at its start."""
+    averages: Sequence[Average] = ()
+    """Slow copies of the network, of which the better one on each replayed sample sets targets."""
     decay: float = 0.0
     """δ in δ‖θ‖²."""
     prepare: Callable[[State, Batch], None] | None = None
@@ -232,8 +236,8 @@ class Method:
     """All batches of an update go through one forward, and each term sees its own rows."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "updates", tuple(self.updates))
-        object.__setattr__(self, "stages", tuple(self.stages))
+        for name in ("updates", "stages", "averages"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.together and self.ema is not None:
             raise ValueError("if all batches go together, no batch can move φ by itself")
 
@@ -255,7 +259,7 @@ class Method:
     @property
     def joins_replay(self) -> bool:
         """Some forward has the current batch and a replayed one in it."""
-        unions = [set(s.symbols()) for s in self.sources if isinstance(s, Union)]
+        unions = (set(s.symbols()) for s in self.sources if isinstance(s, Union))
         return any(Bt in symbols and symbols & REPLAYED for symbols in unions)
 
     @property
@@ -279,8 +283,7 @@ class Method:
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
 
     def columns(self) -> dict[str, str | float | None]:
-        """Its row of the ablation table: "/" where φ has no update of its own. The newest task's
-        share of φ is that at the end of task 5; None where the recipe does not tell."""
+        """Its row of the ablation table; the share of φ is the newest task's as task 5 ends."""
         from bntricks.recipes.phi_share import new_share  # which is written in these words
 
         symbols = {symbol for source in self.sources for symbol in source.symbols()}
@@ -292,7 +295,7 @@ class Method:
             "classify": str(self.classify),
             "forwards": len(self.sources),
             "tracking_forwards": int(self.tracks_apart),
-            "teacher_forwards": len(symbols) if self.teacher == "previous" else 0,
+            "teacher_forwards": len(symbols if self.teacher == "previous" else self.averages),
             "projection": "none" if self.project is None else str(self.project),
             "projection_forwards": "0" if self.project is None else self.project.forwards,
             "decay": self.decay,

@@ -12,7 +12,7 @@ from bntricks.batch import Batch
 from bntricks.devices import to_device
 from bntricks.recipes.language import Loss, Pass
 
-__all__ = ["ce", "ce_seen", "fdr", "icarl", "kd", "loss", "lwf"]
+__all__ = ["ace", "ce", "ce_seen", "fdr", "icarl", "kd", "las", "loss", "lwf"]
 
 
 def loss(
@@ -40,6 +40,26 @@ def ce_seen(p: Pass) -> Tensor:
     rest = [c for c in range(p.logits.shape[1]) if c not in set(p.lesson.seen)]
     hidden = p.logits.index_fill(1, _columns(rest, p.logits), -torch.inf)
     return F.cross_entropy(hidden, to_device(p.batch.y, p.logits.device))
+
+
+@loss("ACE")
+def ace(p: Pass) -> Tensor:
+    """Cross-entropy among the classes in the batch and those that no task has had yet, from the
+    second task on: no old class that is absent is pushed down (ER-ACE)."""
+    if not p.lesson.old:
+        return ce.of(p)
+    absent = set(p.lesson.seen) - set(_labels(p).tolist())
+    hidden = p.logits.index_fill(1, _columns(sorted(absent), p.logits), -torch.inf)
+    return F.cross_entropy(hidden, to_device(p.batch.y, p.logits.device))
+
+
+@loss("LAS")
+def las(p: Pass) -> Tensor:
+    """Cross-entropy of logits to which the log of each class's count in the batch is added; absent
+    classes take no part (ER-LAS)."""
+    counts = torch.bincount(_labels(p), minlength=p.logits.shape[1])
+    log_counts = to_device(counts.float().log(), p.logits.device)
+    return F.cross_entropy(p.logits + log_counts, to_device(p.batch.y, p.logits.device))
 
 
 @loss("KD")
@@ -87,6 +107,10 @@ def icarl(p: Pass) -> Tensor:
         target = torch.cat([_beside(p.batch)[:, old].sigmoid(), target], 1)
     seen = p.logits[:, _columns(p.lesson.seen, p.logits)]
     return F.binary_cross_entropy_with_logits(seen, target)
+
+
+def _labels(p: Pass) -> Tensor:
+    return p.batch.y if p.labels is None else p.labels
 
 
 def _columns(classes: Sequence[int], logits: Tensor) -> Tensor:

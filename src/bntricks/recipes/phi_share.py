@@ -36,7 +36,9 @@ def new_share(method: Method, t: int) -> float | None:
         return 1 / t
     memory, tracked = method.memory, method.sources
     stored = 0.0 if memory is None else memory.new_share(t)
-    if method.sets_ema is not None:
+    if (copy := getattr(method.classify, "tracked", None)) is not None:
+        tracked = (copy,)
+    elif method.sets_ema is not None:
         tracked = (method.sets_ema,)
     elif method.ema is not None:
         tracked = (method.ema,)

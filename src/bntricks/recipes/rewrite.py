@@ -1,4 +1,5 @@
-"""BN Tricks as a rewrite of recipes: the paper's claim of generality, as a function (Sec. 5)."""
+"""Rewrites of recipes: BN Tricks, which is the paper's claim of generality as a function (Sec. 5),
+and what others do about the same bias."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from bntricks.errors import UserError
+from bntricks.recipes.classifiers import LINEAR
+from bntricks.recipes.corrections import CORRECTIONS, Corrected
 from bntricks.recipes.language import (
     BM,
     BM2,
@@ -21,6 +24,7 @@ from bntricks.recipes.language import (
     Update,
     balanced,
 )
+from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
 
 
 def bn_tricks(method: Method) -> Method:
@@ -52,6 +56,39 @@ def bn_tricks(method: Method) -> Method:
 
     updates = [Update(tuple(new for t in u.terms for new in rewrite(t))) for u in method.updates]
     return replace(method, ema=ema, updates=updates, together=False)
+
+
+def corrected(method: Method, name: str) -> Method:
+    """The method with a correction of its head's bias: `wa`, which also changes what the next task
+    starts from, or one of `CORRECTIONS`. `none` is the method itself."""
+    if name == "none":
+        return method
+    if method.classify != LINEAR or method.averages:
+        raise _refusal(name, "it corrects the layer that was trained, and another one predicts")
+    if method.joint:
+        raise _refusal(name, "all tasks are learned at once, so no class is older than another")
+    if name in ("bic", "il2m") and method.memory is None:
+        raise _refusal(name, "it looks at stored samples of old classes, and this method has none")
+    if name != "wa":
+        return replace(method, classify=Corrected(name, CORRECTIONS[name]))
+    align = AlignWeights()
+    return method if align in method.stages else replace(method, stages=(align, *method.stages))
+
+
+def recalibrated(method: Method) -> Method:
+    """The method with its φ set to the memory's moments whenever a task is over."""
+    if method.memory is None or method.memory.fills == "task end":
+        raise UserError(
+            "φ is estimated on the memory when a task is over: choose a method that stores samples "
+            "of the task while it learns them",
+            option="recalibrate",
+        )
+    stage = RecalibrateOnMemory()
+    return method if stage in method.stages else replace(method, stages=(*method.stages, stage))
+
+
+def _refusal(name: str, reason: str) -> UserError:
+    return UserError(f"{reason}: choose another method, or none", option="correct", value=name)
 
 
 def _parts(source: Source) -> Iterator[Source]:

@@ -18,10 +18,10 @@ def load_records(paths: Iterable[Path | str]) -> list[Record]:
 
 
 def unique(records: Iterable[Record]) -> list[Record]:
-    """Every run once. Different results of the same run are an error: nobody knows which to
-    believe."""
+    """Every run once, and every reading of it. Different results of the same run are an error:
+    nobody knows which to believe."""
     by_identity: dict[str, Record] = {}
-    for record in records:
+    for record in (row for trained in records for row in trained.rows()):
         identity = record.config.identity(record.data.fingerprint)
         first = by_identity.setdefault(identity, record)
         if first.accuracy != record.accuracy:

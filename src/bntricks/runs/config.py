@@ -22,6 +22,9 @@ REVISION = 1
 NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
 """Options of the norm. None, their default, leaves each norm its own."""
 
+READINGS = ("wa-eval", "bic", "il2m", "prior")
+"""Corrections that only rescore: they are read off the very network that `none` trains."""
+
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -83,6 +86,12 @@ class Config(BaseModel):
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
+    correct: Literal["none", "wa", "wa-eval", "bic", "il2m", "prior"] = "none"
+    """How the head's bias towards new classes is corrected when a task is over: `wa` aligns its
+    weights for good; the others only rescore, so they need no training of their own."""
+    recalibrate: Literal["off", "memory"] = "off"
+    """When a task is over, set the running statistics to the moments of what is stored."""
+
     net: str = "resnet"
     """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
     `mlp`; or `package.module:build`, a function of yours that is called with the number of
@@ -101,6 +110,9 @@ class Config(BaseModel):
     lambda_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
     0.1]."""
+    head: Literal["linear", "cosine"] = "linear"
+    """The network's last layer: a linear one, or ten times the cosine between the features and a
+    class's weights."""
     width: Count = 64
     """Channels of the first stage of a `resnet`, or of the hidden layers of an `mlp`."""
     blocks: Count = 2
@@ -181,6 +193,10 @@ class Config(BaseModel):
             return None
         is_seed = self.class_order.isdecimal()
         return int(self.class_order) if is_seed else class_names(self.class_order, "class_order")
+
+    def changed(self) -> set[str]:
+        """The options whose values are not the defaults."""
+        return set(self.model_dump(exclude_defaults=True))
 
     def identity(self, fingerprint: str) -> str:
         """The run's name: a hash of all of this and of the data's content.

@@ -11,7 +11,6 @@ import errno
 import json
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,21 +22,26 @@ import torch
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import checkpoint, network, probes, record as records
+from bntricks.runs import network, probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
+from bntricks.runs.measured import digest, peak_memory_mb, taken
+from bntricks.runs.readings import name_of, trunk
 from bntricks.runs.record import Data, Record, Seconds
 from bntricks.runs.resolve import as_text, made_with, resolve, versions
 from bntricks.runs.tensorboard import tensorboard_sink
 from bntricks.runs.train import Outcome, Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
-from bntricks.training.learner import Learner
 from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-ASKED = {"probe": None, "keep_network": False}  # what earlier versions did not ask for
+ASKED = {
+    "probe": None,
+    "keep_network": False,
+    "readings": False,
+}  # what earlier versions did not ask for
 LOG = "log.jsonl"
 
 
@@ -52,22 +56,29 @@ def run(
     tensorboard: bool = False,
     probe: str | None = None,
     keep_network: bool = False,
+    readings: bool = False,
     sink: Sink = lambda event: None,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
-    not looked at it, or its network was not kept, it is trained again, to the same bits."""
-    stream, config = resolve(config, data, sink)
+    not looked at it, its network was not kept, or its `readings` were not taken, it is trained
+    again, to the same bits. A run that is a reading of another is that one's."""
+    stream, asked = resolve(config, data, sink)
+    config = trunk(asked)
+    reading = None if asked == config else name_of(asked)
+    readings = readings or reading is not None
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
         looked = probe is None or probes.looked(probe, folder, stream)
-        whole = looked and not (keep_network and not network.is_kept(folder))
-        if not force and whole and (record := finished(config, stream, out, warn)) is not None:
+        enough = looked and not (keep_network and not network.is_kept(folder))
+        record = None if force or not enough else finished(config, stream, out, warn)
+        if record is not None and (record.readings is not None or not readings):
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
-            return record.model_copy(update={"path": folder, "already_there": True})
+            record = record.model_copy(update={"path": folder, "already_there": True})
+            return record.read_as(reading)
         checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
@@ -75,13 +86,13 @@ def run(
             seconds=checkpoint_seconds,
             warn=warn,
         )
-        work = _Work(config, stream, folder, checkpoints, track, probe, keep_network)
+        work = _Work(config, stream, folder, checkpoints, track, probe, keep_network, readings)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
             else:
                 record = work.lead(ranks, data, force, tensorboard, sink)
-    return record.model_copy(update={"path": folder})
+    return record.model_copy(update={"path": folder}).read_as(reading)
 
 
 def finished(
@@ -120,7 +131,7 @@ def resume(
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
         how = {key: request.get(key, default) for key, default in ASKED.items()} | how
         plain = all(isinstance(value, str | None) for value in (data_then, how["probe"]))
-        plain = plain and isinstance(how["keep_network"], bool)
+        plain = plain and all(isinstance(how[key], bool) for key in ("keep_network", "readings"))
         if not plain or track not in get_args(Track):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, UserError):
@@ -150,6 +161,7 @@ class _Work:
     track: Track
     probe: str | None
     keep_network: bool
+    readings: bool
 
     def lead(
         self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
@@ -163,8 +175,10 @@ class _Work:
             if force:
                 probes.forget(folder)
                 (folder / LOG).unlink(missing_ok=True)
-            if force or self.probe not in (None, _probe_before(folder)):
-                self.checkpoints.remove()  # a probe looks from the start
+            before = _asked_before(folder)
+            missed = self.probe not in (None, before["probe"])
+            if force or missed or (self.readings and not before["readings"]):
+                self.checkpoints.remove()  # a probe looks from the start, and so does a reading
             where = None if data is None else str(Path(data).absolute())
             request = {"config": self.config.model_dump(mode="json"), "data": where}
             request |= {key: getattr(self, key) for key in ("track", *ASKED)}
@@ -210,6 +224,7 @@ class _Work:
             checkpoints=self.checkpoints,
             probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
             ranks=ranks,
+            read=self.readings,
         )
         record = describe(config, stream, outcome).model_copy(update=probes.findings(folder))
         if self.keep_network:
@@ -229,6 +244,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
         config=config,
         accuracy=tuple(map(tuple, outcome.accuracy)),
         task_il_accuracy=tuple(map(tuple, outcome.within)),
+        readings=taken(outcome),
         data=Data(
             fingerprint=stream.fingerprint,
             classes=tuple(task.classes for task in stream),
@@ -258,31 +274,12 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     )
 
 
-def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final network and of the memory: equal bits, equal hashes."""
-    memory = {} if learner.memory is None else learner.memory.state_dict()
-    return {
-        "network": checkpoint.digest(learner.net.state_dict()),
-        "memory": checkpoint.digest(memory),
-    }
-
-
-def peak_memory_mb() -> float:
-    """Of this process; 0 on systems that do not say."""
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 if sys.platform == "linux" else 1024**2)
-
-
-def _probe_before(folder: Path) -> Any:
-    """The probe that an interrupted run in this folder had."""
+def _asked_before(folder: Path) -> dict[str, Any]:
+    """What was asked of an interrupted run in this folder."""
     try:
-        return json.loads((folder / REQUEST).read_bytes())["probe"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return ASKED | dict(json.loads((folder / REQUEST).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return ASKED
 
 
 @contextmanager

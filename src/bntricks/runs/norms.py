@@ -21,7 +21,7 @@ PROBE_TASKS = 2
 
 def network_options(config: Config, tasks: int) -> dict[str, Any]:
     """The options of `build_network`."""
-    shape = {"width", "blocks", "stages", "norm"}
+    shape = {"width", "blocks", "stages", "norm", "head"}
     return config.model_dump(include={*shape, *NORM_KNOBS, "as_published"}) | {"tasks": tasks}
 
 

@@ -72,7 +72,7 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
     task's own, and of what is stored."""
     if index < len(stream) - 1:
         return
-    net, random = copy.deepcopy(learner.net), generator(seed, "φ from other images")
+    net, random = copy.deepcopy(learner.predictor), generator(seed, "φ from other images")
 
     def under(x: Tensor, tasks: Sequence[Task]) -> list[float]:
         parts = torch.randperm(len(x), generator=random).tensor_split(-(-len(x) // MOMENTS_BATCH))
@@ -149,7 +149,7 @@ def forget(folder: Path) -> None:
 def with_biased_phi(learner: Learner, task: Task, random: Generator) -> Learner:
     """The same learner with a copy of its network, whose φ has followed batches of this task in
     training mode; θ is the same."""
-    net = copy.deepcopy(learner.net)
+    net = copy.deepcopy(learner.predictor)
     state = learner.state
     with mode(net, training=True):
         for ids in islice(endless(len(task.train), state.batch, random), BIASED_BATCHES):

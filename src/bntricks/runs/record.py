@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import reading, regular_bytes, shown, write_atomically
-from bntricks.runs.config import Config
+from bntricks.runs.config import READINGS, Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS, metrics
 from bntricks.runs.phi import PhiAccuracies
@@ -55,6 +55,13 @@ class Data(_Part):
     """Fewer than the official data set has."""
 
 
+class Reading(_Part):
+    """What is read off the same network in another way."""
+
+    accuracy: Accuracies
+    task_il_accuracy: Accuracies
+
+
 class Seconds(_Part):
     """Spent on each task."""
 
@@ -89,6 +96,9 @@ class Record(_Part):
     """What the `statistics` probe measured."""
     phi: PhiAccuracies | None = None
     """What the `phi` probe measured."""
+    readings: dict[str, Reading] | None = None
+    """By the name of a correction that only rescores, or of a method that trains the same network;
+    None if nobody asked."""
     trained_as: str | None = None
     """Another name of the same recipe, under which the run was trained."""
     path: Annotated[Path | None, Field(exclude=True)] = None
@@ -121,10 +131,29 @@ class Record(_Part):
         value = self.metrics["bwt"]
         return None if value is None else float(value)
 
+    def rows(self) -> list[Record]:
+        """This run, and every reading of it as if it were a run of its own."""
+        return [self, *map(self.read_as, self.readings or ())]
+
+    def read_as(self, name: str | None) -> Record:
+        """The reading of this name as a record of its own; None is the run itself. What probes
+        measured is not of it."""
+        if name is None or self.readings is None:
+            return self
+        corrects = name in READINGS
+        change: dict[str, Any] = {"correct" if corrects else "method": name}
+        return type(self)(
+            **{field: getattr(self, field) for field in type(self).model_fields}
+            | dict(self.readings[name])
+            | dict.fromkeys(("readings", "phi", "biased_phi"))
+            | {"config": self.config.model_copy(update=change)}
+            | {"trained_as": self.trained_as if corrects else self.method}
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The plain values that `record.json` and `--json` hold."""
         values = self.model_dump(mode="json")
-        optional = ("distinct", "digest", "biased_phi", "phi", "trained_as")
+        optional = ("distinct", "digest", "biased_phi", "phi", "readings", "trained_as")
         derived = {} if not self.task_il_accuracy else {"task_il": metrics(self.task_il_accuracy)}
         return {
             "method": self.method,

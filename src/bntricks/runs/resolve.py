@@ -14,7 +14,7 @@ import torch
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.imports import loaded
-from bntricks.methods import METHODS, find, make
+from bntricks.methods import METHODS, find
 from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS, SIZES, first_name, is_imported, sizes
@@ -24,6 +24,7 @@ from bntricks.recipes.protocols import splits_classes
 from bntricks.registry import Source
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
+from bntricks.runs.readings import recipe
 from bntricks.streams import Stream, open_stream
 from bntricks.streams.registry import OPENERS
 from bntricks.streams.validation import with_validation
@@ -41,7 +42,7 @@ def resolve(
     run has one identity however it was asked for."""
     imports = own_code(config)
     config = with_hyper(config, config.stream)
-    method = make(config.method, **config.hyper)
+    method = recipe(config)
     find_optimiser(config.optimiser, config.sgd_momentum), SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
@@ -91,6 +92,8 @@ def resolve(
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
+    if method == recipe(config.model_copy(update={"recalibrate": "off"})):
+        change["recalibrate"] = default.recalibrate
     if config.sgd_momentum == own_momentum(config.optimiser):
         change["sgd_momentum"] = None
     change |= network | unused_knobs(config)
@@ -196,7 +199,13 @@ def check_ranks(config: Config, method: Method) -> None:
             "start the run with torchrun",
             option="compile",
         )
-    whole = (method.project, method.teacher, method.prepare, method.together)
+    whole = (method.project, method.teacher, method.prepare, method.together, method.averages)
+    if config.correct != "none":
+        raise UserError(
+            "it looks at the whole network and memory: run it without torchrun",
+            option="correct",
+            value=config.correct,
+        )
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
             "this method cannot be split over processes: sgd, er and der and their variants can; "

@@ -28,6 +28,7 @@ class Part(BaseModel):
 class Measured(Part):
     accuracy: list[list[Percent | None]]
     within: list[list[Percent | None]]
+    readings: dict[str, dict[str, list[list[Percent | None]]]] | None = None
     train_seconds: list[Elapsed]
     evaluate_seconds: list[Elapsed]
 
@@ -50,6 +51,9 @@ class Learned(Part):
     teacher: dict[str, Tensor] | None
     recorded: Tensor | None
     fitted: dict[str, Tensor] = Field(default_factory=dict)
+    readings: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
+    averages: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
+    trained_on: Tensor | None = None
     cost: dict[str, Count]
     since_skip: Count | None
 
@@ -73,7 +77,8 @@ def checked(
     """The state, if it can be one of this run; else a ValueError."""
     saved = Saved.model_validate(state)
     place, learner = saved.place, saved.learner
-    for matrix in (saved.measured.accuracy, saved.measured.within):
+    read = [matrix for own in (saved.measured.readings or {}).values() for matrix in own.values()]
+    for matrix in (saved.measured.accuracy, saved.measured.within, *read):
         if [len(row) for row in matrix] != [len(stream)] * len(stream):
             raise ValueError("its accuracies are not of this stream")
     for times in (saved.measured.train_seconds, saved.measured.evaluate_seconds):
@@ -95,6 +100,8 @@ def checked(
     outputs = len(stream.class_names)
     if learner.recorded is not None and learner.recorded.shape != (lesson.size, outputs):
         raise ValueError("its recorded outputs are those of another network")
+    if any(_kinds(own) != _kinds(net.state_dict()) for own in learner.averages.values()):
+        raise ValueError("its averages are those of another network")
     _check_memory(learner.memory, stream, set(range(outputs)))
     return saved
 

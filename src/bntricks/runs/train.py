@@ -20,9 +20,11 @@ from bntricks.files import shown
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
+from bntricks.recipes.corrections import Corrected
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
 from bntricks.runs.norms import network_options
+from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import Saved, checked
 from bntricks.runs.stopping import postponed
@@ -54,6 +56,8 @@ class Outcome:
     learner: Learner
     accuracy: Measured
     within: Measured
+    readings: dict[str, dict[str, Measured]] | None = None
+    """The same two matrices by the name of each reading; None if nobody asked."""
     train_seconds: list[float] = field(default_factory=list)
     evaluate_seconds: list[float] = field(default_factory=list)
 
@@ -67,10 +71,12 @@ def train(
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
+    read: bool = False,
 ) -> Outcome:
-    """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
+    """Through all tasks of the stream, from fresh weights or from the newest checkpoint. With
+    `read`, labels are read off in every way that this training allows."""
     with arithmetic(config.precision, deterministic=config.deterministic):
-        return _train(config, stream, track, sink, checkpoints, probe, ranks)
+        return _train(config, stream, track, sink, checkpoints, probe, ranks, read)
 
 
 def _train(
@@ -81,10 +87,11 @@ def _train(
     checkpoints: Checkpoints | None,
     probe: Probe | None,
     ranks: Ranks,
+    read: bool,
 ) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
-    learner = build(config, stream)
+    learner = build(config, stream, read=read)
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
@@ -92,6 +99,11 @@ def _train(
         compile_passes(learner, stream.shape)
     tasks = len(stream)
     outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
+    if read:
+        outcome.readings = {
+            name: {"accuracy": unmeasured(tasks), "within": unmeasured(tasks)}
+            for name in learner.readings
+        }
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
     progress = Progress(sink, total=total_steps(learner, lessons, config))
@@ -126,7 +138,11 @@ def _train(
 
         start = time.perf_counter()
         for j, task in enumerate(stream[: index + 1]):
-            outcome.accuracy[index][j], outcome.within[index][j] = evaluate(learner, task)
+            scores = learner.scores(task.test.x)
+            outcome.accuracy[index][j], outcome.within[index][j] = hits(scores, task)
+            for name, own in (outcome.readings or {}).items():
+                other = reading(learner, name, task, scores)
+                own["accuracy"][index][j], own["within"][index][j] = hits(other, task)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
@@ -149,12 +165,13 @@ def after_step(
     return stop
 
 
-def build(config: Config, stream: Stream) -> Learner:
-    """A fresh network and all that goes with it, on its device."""
+def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
+    """A fresh network and all that goes with it, on its device; with its readings, if asked to."""
     augment = config.augment == "standard"
+    config = with_hyper(config, stream.name)
     return build_learner(
-        config.method,
-        with_hyper(config, stream.name).hyper,
+        recipe(config),
+        config.hyper,
         net=config.net,
         shape=stream.shape,
         outputs=len(stream.class_names),
@@ -177,16 +194,24 @@ def build(config: Config, stream: Stream) -> Learner:
         rule=config.balance,
         precision=config.precision,
         as_published=config.as_published,
+        readings=readings(config) if read else {},
     )
 
 
-def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
+def reading(learner: Learner, name: str, task: Task, scores: Tensor) -> Tensor:
+    """The scores of a task's test images by another classifier; where it rescores, no forward."""
+    other, classify = learner.read_by(name), learner.readings[name]
+    if not isinstance(classify, Corrected):
+        return other.scores(task.test.x)
+    return classify.rescored({key: t.cpu() for key, t in other.state.fitted.items()}, scores)
+
+
+def hits(scores: Tensor, task: Task) -> tuple[float, float]:
     """Accuracy in percent on a task's test images: over all classes, and within the task."""
-    scores = learner.scores(task.test.x)
     classes = torch.tensor(task.classes)
     within = classes[scores[:, classes].argmax(1)]
-    hits = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
-    return 100 * hits[0], 100 * hits[1]
+    right = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
+    return 100 * right[0], 100 * right[1]
 
 
 def resume(
@@ -196,7 +221,8 @@ def resume(
     check: Callable[[dict[str, Any]], Saved],
 ) -> tuple[Position, Save]:
     """The position to go on from, with everything as it was there, and how to save later ones."""
-    measured = [each.name for each in fields(outcome) if each.name != "learner"]
+    unread = {"learner"} if outcome.readings is not None else {"learner", "readings"}
+    measured = [each.name for each in fields(outcome) if each.name not in unread]
     method = outcome.learner.method
     # What such a task runs over cannot be made again once the memory has moved on.
     whole_tasks = method.mixes and method.memory is not None and method.memory.fills == "step"

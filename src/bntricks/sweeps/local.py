@@ -50,6 +50,7 @@ class Shared:
     force: bool = False
     probe: str | None = None
     keep_network: bool = False
+    readings: bool = False
     checkpoint_seconds: float = 120.0
 
     def run(self, config: Config, sink: Sink) -> Record:

@@ -64,11 +64,19 @@ def plan(
     return [parse({**config.model_dump(), "device": device, **options}) for config in chosen]
 
 
+def trainings(configs: Sequence[Config]) -> list[Config]:
+    """What has to be trained for these runs, each once: some are readings of others."""
+    from bntricks.runs.readings import trunk
+
+    return list({trunk(config).model_dump_json(): trunk(config) for config in configs}.values())
+
+
 def seconds_left(
     configs: Sequence[Config],
     data: Path | str | None,
     out: Path | str,
     probe: str | None = None,
+    readings: bool = False,
     sink: Sink = lambda event: None,
 ) -> float:
     """About how long the runs still to be made take on one core, from the times of a few steps."""
@@ -83,7 +91,8 @@ def seconds_left(
         folder = Path(out) / config.identity(stream.fingerprint)
         probed = probe is None or probes.looked(probe, folder, stream)
         with suppress(UserError):  # which is for the run itself to say
-            if probed and finished(config, stream, out, warn=lambda text: None) is not None:
+            record = finished(config, stream, out, warn=lambda text: None)
+            if probed and record is not None and (record.readings is not None or not readings):
                 continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -8,8 +8,9 @@ that is what a `Model` is for.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,12 +22,14 @@ from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
 from bntricks.norm import mode
+from bntricks.recipes.averages import slow_copy
+from bntricks.recipes.classifiers import Classifier
 from bntricks.recipes.language import Lesson, Method
 from bntricks.recipes.protocols import needs_tasks, next_lesson, splits_classes
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
-from bntricks.training.state import Cost, State, View
+from bntricks.training.state import Cost, State, View, no_samples
 from bntricks.training.step import step
 
 
@@ -46,6 +49,7 @@ class Learner:
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
     (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. It computes on
     `device`, or else where the network is. A weight decay comes on top of the method's own.
+    `readings` are other classifiers, by name, that labels are read off by as well (`read_by`).
     Further keywords are those of `State`.
 
     With `task_free`, nobody says where tasks begin and end: `observe` every batch, whatever classes
@@ -67,6 +71,7 @@ class Learner:
         view: View = identity,
         device: str | None = None,
         task_free: bool = False,
+        readings: Mapping[str, Classifier] = MappingProxyType({}),
         **protocol: Any,
     ) -> None:
         if task_free and (reason := needs_tasks(method)):
@@ -75,7 +80,7 @@ class Learner:
                 "replays, such as er-bnt, or begin and end tasks",
                 option="task_free",
             )
-        self.task_free = task_free
+        self.task_free, self.readings = task_free, readings
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = device_of(net) if device is None else torch.device(device)
         check_rate(lr)
@@ -99,6 +104,8 @@ class Learner:
             view=view,
             stream_augmentation=generators.stream_augmentation,
             replay_augmentation=generators.replay_augmentation,
+            averaging=generators.averaging,
+            averages={average.name: slow_copy(net) for average in method.averages},
             **protocol,
         )
 
@@ -150,6 +157,7 @@ class Learner:
             samples = self._samples(x, y, "begin", lesson.new)
             self.state.lesson = lesson
             self.method.prepare(self.state, samples)
+        self.state.trained_on = no_samples(lesson)
         self.net.train()
 
     def mix_in_memory(
@@ -195,7 +203,7 @@ class Learner:
         remembers = policy is not None and policy.fills == "task end"
         fits = method.classify.fits == "task end"
         samples = None
-        if remembers or (y is not None and (fits or method.stages)):
+        if remembers or (y is not None and (fits or method.stages or self.readings)):
             samples = self._samples(x, y, "end", _announced(self.state.lesson))
         for stage in method.stages:
             stage(self.state, samples)
@@ -205,12 +213,18 @@ class Learner:
             policy.update(self.state, samples)
         if fits:
             self._fit(samples)
+        for name in self.readings:
+            reading = self.read_by(name)
+            reading._fit(samples)
+            self.state.readings[name] = reading.state.fitted
         self.state.recorded = None
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
         """From now on the head has so many outputs, and the optimiser this learning rate."""
         rate = self.state.optimiser.lr if lr is None else lr
         check_rate(rate)
+        for net in self.state.averages.values():  # to the same new rows as the network's
+            grow(net, outputs, self.generators.init.clone_state())
         grow(self.net, outputs, self.generators.init)
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
@@ -223,8 +237,9 @@ class Learner:
             )
         check_finite(x, "the batch")
         self.fit()
-        with mode(self.net, training=False), torch.inference_mode():
-            reader, classify = self.state.reader(len(x)), self.method.classify
+        classify, net = self.method.classify, self.predictor
+        with mode(net, training=False), torch.inference_mode():
+            reader = replace(self.state, net=net).reader(len(x))
             inputs = (
                 self.state.view(to_device(part, self.device), None)
                 for part in torch.split(x, batch)
@@ -240,10 +255,25 @@ class Learner:
         if not self.state.fitted and self.method.classify.fits == "when asked":
             self._fit(None)
 
-    def with_net(self, net: nn.Module) -> Learner:
-        """This learner with another network in its place, to predict and not to train with."""
+    @property
+    def predictor(self) -> nn.Module:
+        """The network that labels are read off: the one that learns, or an average of it."""
+        network = getattr(self.method.classify, "network", None)
+        return self.net if network is None else network(self.state)
+
+    def read_by(self, name: str) -> Learner:
+        """This learner with the classifier of this reading, to predict and not to train with."""
         other = copy.copy(self)
-        other.state = replace(self.state, net=net)
+        method = replace(self.method, classify=self.readings[name])
+        fitted = self.state.readings.get(name, {})
+        other.state = replace(self.state, method=method, fitted=fitted)
+        return other
+
+    def with_net(self, net: nn.Module) -> Learner:
+        """This learner with another network to predict with, and not to train."""
+        other = copy.copy(self)
+        averages = dict.fromkeys(self.state.averages, net)
+        other.state = replace(self.state, net=net, averages=averages)
         other._forget_fit()
         return other
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bntricks.recipes.language import Lesson
 from bntricks.seeds import Generators
-from bntricks.training.state import Cost, State
+from bntricks.training.state import Cost, State, no_samples
 
 
 def previous(net: nn.Module) -> nn.Module:
@@ -30,6 +30,9 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "teacher": None if state.teacher is None else state.teacher.state_dict(),
         "recorded": state.recorded,
         "fitted": state.fitted if lasting else {},
+        "readings": state.readings,
+        "averages": {name: net.state_dict() for name, net in state.averages.items()},
+        "trained_on": state.trained_on,
         "cost": asdict(state.cost),
         "since_skip": state.since_skip,
     }
@@ -54,5 +57,12 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     recorded: Tensor | None = values["recorded"]
     state.recorded = None if recorded is None else recorded.to(device)
     state.fitted = {name: t.to(device) for name, t in values.get("fitted", {}).items()}
+    state.readings = {
+        reading: {name: t.to(device) for name, t in fitted.items()}
+        for reading, fitted in values.get("readings", {}).items()
+    }
+    for name, net in state.averages.items():
+        net.load_state_dict(values["averages"][name])
+    state.trained_on = values.get("trained_on", no_samples(state.lesson))
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
     state.net.train()

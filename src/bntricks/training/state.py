@@ -17,7 +17,7 @@ from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import ema_reach, mode
-from bntricks.recipes.classifiers import Fitted
+from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Lesson, Method
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
@@ -41,6 +41,11 @@ class Cost:
     tracking_skipped: int = 0
 
 
+def no_samples(lesson: Lesson) -> Tensor:
+    """A count for each class up to the highest one seen."""
+    return torch.zeros(max(lesson.seen, default=-1) + 1, dtype=torch.int64)
+
+
 @dataclass
 class State:
     """What a step reads and changes."""
@@ -52,6 +57,7 @@ class State:
     view: View
     stream_augmentation: Generator
     replay_augmentation: Generator
+    averaging: Generator = field(default_factory=Generator)
     batch: int = 32
     memory_batch: int = 32
     even_batches: bool = False
@@ -76,6 +82,12 @@ class State:
     """Outputs recorded at the task's start, a row for each of its samples."""
     fitted: Fitted = field(default_factory=dict)
     """What the recipe's classifier has learned; empty until it has."""
+    averages: dict[str, nn.Module] = field(default_factory=dict)
+    """The recipe's slow copies of the network, by name."""
+    readings: dict[str, Fitted] = field(default_factory=dict)
+    """What other classifiers have learned that labels are read off by, too, by name."""
+    trained_on: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """How many samples of each class have moved θ in this task, those of the memory included."""
     cost: Cost = field(default_factory=Cost)
     ranks: Ranks = ALONE
     """The processes that share a step."""
@@ -114,13 +126,20 @@ class State:
         with self.arithmetic(x):
             return features(self.net, x).float()
 
-    @torch.no_grad()
     def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
         """f(x) of raw samples, in evaluation mode."""
+        return self._read(x, State.embed, batch)
+
+    def outputs(self, x: Tensor, *, batch: int = 128) -> Tensor:
+        """h(x) of raw samples, in evaluation mode."""
+        return self._read(x, LINEAR.scores, batch).float()
+
+    @torch.no_grad()
+    def _read(self, x: Tensor, read: Callable[[State, Tensor], Tensor], batch: int) -> Tensor:
         with mode(self.net, training=False):
             reader = self.reader(len(x))
             parts = (self.view(to_device(p, self.device), None) for p in torch.split(x, batch))
-            return torch.cat([reader.embed(part) for part in parts])
+            return torch.cat([read(reader, part) for part in parts])
 
     def reader(self, images: int) -> State:
         """This state with the network that scores so many images fastest, for as long as θ and φ

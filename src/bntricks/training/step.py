@@ -20,6 +20,7 @@ from bntricks.batch import Batch, balance, copies
 from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
 from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
+from bntricks.recipes.averages import follow, targets
 from bntricks.recipes.language import (
     BM,
     BM2,
@@ -60,9 +61,11 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             passes = _passes(draws, update)
             state.optimiser.zero_grad()
             for batch, parts in passes:
+                state.trained_on += torch.bincount(batch.y, minlength=len(state.trained_on))
                 part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
                     whole = _forward(state, part, [t for _, terms in parts for t in terms])
+                whole = replace(whole, labels=batch.y)
                 state.cost.images += len(batch) - len(part)  # what the other ranks pass
                 if batch is tracked:
                     tracked = None  # φ moves once, however often its batch is trained on
@@ -87,6 +90,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
 
     if method.memory is not None and method.memory.fills == "step":
         method.memory.update(state, replace(raw, logits=outputs))
+    follow(state)
     return state.ranks.add(total)
 
 
@@ -129,7 +133,12 @@ class Draws:
         if state.memory is None:
             return None
         raw = state.memory.sample(state.memory_batch, before=before)
-        return raw and self._taught(replace(raw, x=state.view(raw.x, state.replay_augmentation)))
+        if raw is None:
+            return None
+        replay = replace(raw, x=state.view(raw.x, state.replay_augmentation))
+        if state.averages and len(replay) > 1:  # one sample has no variance
+            return replace(replay, logits=targets(state, replay))
+        return self._taught(replay)
 
     def _taught(self, batch: Batch) -> Batch:
         """With the teacher's outputs beside it, where the recipe has a teacher."""
@@ -169,7 +178,7 @@ def _split(whole: Pass, parts: Parts) -> list[Pass]:
     if whole.features is not None:
         features = torch.split(whole.features, sizes)
     return [
-        replace(whole, batch=batch, logits=own, features=seen)
+        replace(whole, batch=batch, logits=own, features=seen, labels=batch.y)
         for (batch, _), own, seen in zip(parts, logits, features, strict=True)
     ]
 

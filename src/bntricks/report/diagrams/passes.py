@@ -55,6 +55,8 @@ def in_words(title: str, method: Method) -> str:
         text += f"; projection: {row['projection']}"
     if method.teacher is not None:
         text += f"; teacher: {method.teacher}"
+    if method.averages:
+        text += "; teacher: slow copies"
     return text
 
 
@@ -91,6 +93,8 @@ def _aids(method: Method) -> Iterator[Pass]:
             method.teacher
         ]
         yield Pass(name, None, ("targets",), "guides", "none")
+    if method.averages:
+        yield Pass("teacher: slow copies", None, ("targets",), "guides", "none")
 
 
 def _by_source(method: Method, update: Update) -> dict[Source, list[Term]]:

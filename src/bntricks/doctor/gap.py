@@ -1,0 +1,197 @@
+"""Is it φ or the head? Old classes lose to the newest ones, and two parts of a network can be at
+fault. Each is put right by itself, and then both: what closes the gap explains it.
+
+Balanced φ is a swap. The head is put right in two ways that touch no weight: its new rows scaled to
+the mean length of the old ones (WA), and each class's logit relieved of the log of its mean
+probability on balanced data, the prior that the network has learned. That mean is taken on the half
+of the samples that is not measured on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bntricks.doctor.accuracy import (
+    Difference,
+    Scores,
+    Tally,
+    inputs_for,
+    paired_difference,
+)
+from bntricks.doctor.groups import (
+    BatchesByGroup,
+    Group,
+    Labelled,
+    checked_batches,
+    class_shares,
+)
+from bntricks.networks.head import last_linear, seen_by_head
+from bntricks.norm import Statistics, mode, swapped
+
+Rescore = Callable[[Tensor], Tensor]
+
+AS_IT_IS = "as it is"
+PHI, HEAD, PRIOR = "balanced φ", "aligned head", "even prior"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What is put right, and the gap that is left: accuracy on the newest classes less accuracy on
+    the old ones, in points, in which every class counts the same."""
+
+    name: str
+    gap: float
+    closed: Difference
+    """By how much the gap is smaller than with the network as it is."""
+    all_difference: Difference
+    """What becomes of accuracy over all classes."""
+
+
+def split_gap(
+    net: nn.Module,
+    groups: Sequence[Group],
+    estimating: BatchesByGroup,
+    measuring: BatchesByGroup,
+    balanced: Statistics,
+    scores: Scores,
+    size: int,
+) -> tuple[Remedy, ...]:
+    """The network as it is, and with every remedy. Empty if groups share classes, or if scores are
+    not the outputs of the network's last linear layer: then there is no head to put right."""
+    classes = [label for group in groups for label in group.classes]
+    if len(classes) > len(set(classes)) or not _scored_by_head(net, estimating, scores):
+        return ()
+    read = _Reader(net, scores, size)
+    aligned = _aligned(last_linear(net), groups)
+    own: Statistics = {}
+    priors = [_prior(read, groups, estimating, statistics) for statistics in (own, balanced)]
+    remedies: dict[str, tuple[Statistics, Rescore]] = {
+        AS_IT_IS: (own, _same),
+        PHI: (balanced, _same),
+        HEAD: (own, aligned),
+        PRIOR: (own, priors[0]),
+        f"{PHI} and {HEAD}": (balanced, aligned),
+        f"{PHI} and {PRIOR}": (balanced, priors[1]),
+    }
+    tallies = [_tally(read, name, measuring, list(remedies.values())) for name in measuring]
+    return tuple(_remedy(row, name, groups, tallies) for row, name in enumerate(remedies))
+
+
+def in_words(remedies: Sequence[Remedy]) -> str:
+    """The split in a sentence."""
+    gap, by_name = remedies[0].gap, {each.name: each for each in remedies}
+    closed = {name: by_name[name].closed for name in (PHI, HEAD, PRIOR)}
+    parts = [f"{name} {d.points:.1f} ({d.interval})" for name, d in closed.items()]
+    if gap <= 0:
+        return f"The old classes do not lose to the newest ones: the gap is {gap:.1f} points."
+    return (
+        f"The newest classes are {gap:.1f} points ahead of the old ones. What closes this gap, by "
+        f"itself, in points: {', '.join(parts)}."
+    )
+
+
+class _Reader:
+    """Logits of a network, with other statistics."""
+
+    def __init__(self, net: nn.Module, scores: Scores, size: int) -> None:
+        self.net, self.scores, self.size = net, scores, size
+        self.prepare = inputs_for(net)
+
+    def parts(self, name: str, batches: BatchesByGroup) -> Iterator[Labelled]:
+        for xs, ys in checked_batches(name, batches[name]):
+            parts = zip(torch.split(xs, self.size), torch.split(ys, self.size), strict=True)
+            yield from parts
+
+    @torch.no_grad()
+    def logits(self, x: Tensor, statistics: Statistics) -> Tensor:
+        with swapped(self.net, statistics), mode(self.net, training=False):
+            return self.scores(self.net, self.prepare(x)).float()
+
+
+def _same(logits: Tensor) -> Tensor:
+    return logits
+
+
+@torch.no_grad()
+def _scored_by_head(net: nn.Module, batches: BatchesByGroup, scores: Scores) -> bool:
+    name = next(iter(batches))
+    x, _ = next(checked_batches(name, batches[name]))
+    try:
+        linear = last_linear(net)
+        with seen_by_head(net) as seen, mode(net, training=False):
+            outputs = scores(net, inputs_for(net)(x))
+        return torch.allclose(linear(seen[-1]), outputs, atol=1e-4)
+    except (ValueError, IndexError, RuntimeError, TypeError):
+        return False
+
+
+@torch.no_grad()
+def _aligned(linear: nn.Linear, groups: Sequence[Group]) -> Rescore:
+    """The logits that the head gives with its new rows as long, on average, as its old ones."""
+    length = torch.linalg.vector_norm(linear.weight.float(), dim=1)
+    new = list(groups[-1].classes)
+    old = [label for group in groups[:-1] for label in group.classes]
+    scale = torch.ones_like(length)
+    scale[new] = length[old].mean() / length[new].mean()
+    bias = torch.zeros_like(scale) if linear.bias is None else linear.bias.float().clone()
+    return lambda logits: torch.lerp(bias, logits, scale)
+
+
+def _prior(
+    read: _Reader, groups: Sequence[Group], estimating: BatchesByGroup, statistics: Statistics
+) -> Rescore:
+    """Logits without the log of each class's mean probability where all classes are as frequent."""
+    sums: dict[int, Tensor] = {}
+    counts: dict[int, int] = {}
+    for group in groups:
+        for x, y in read.parts(group.name, estimating):
+            p = read.logits(x, statistics).softmax(1).cpu()
+            for label in sorted(set(y.tolist())):
+                own = p[y.cpu() == label]
+                sums[label] = sums.get(label, 0) + own.double().sum(0)
+                counts[label] = counts.get(label, 0) + len(own)
+    mean = torch.stack([sums[label] / counts[label] for label in sums]).mean(0)
+    known = [label for group in groups for label in group.classes]
+    log_mean = mean.clamp(min=1e-12).log()
+    adjustment = torch.zeros_like(log_mean)
+    adjustment[known] = log_mean[known].mean() - log_mean[known]
+    adjustment = adjustment.float()
+    return lambda logits: logits + adjustment.to(logits.device)
+
+
+def _tally(
+    read: _Reader,
+    name: str,
+    measuring: BatchesByGroup,
+    remedies: Sequence[tuple[Statistics, Rescore]],
+) -> Tally:
+    samples = 0
+    correct, gained, lost = np.zeros((3, len(remedies)), np.int64)
+    for x, y in read.parts(name, measuring):
+        # One forward for each φ.
+        logits = {id(s): read.logits(x, s) for s in {id(s): s for s, _ in remedies}.values()}
+        answers = [rescore(logits[id(s)]).argmax(1).cpu() for s, rescore in remedies]
+        right = [(own == y.cpu()).numpy() for own in answers]
+        samples += len(y)
+        for row, hits in enumerate(right):
+            correct[row] += hits.sum()
+            gained[row] += (hits & ~right[0]).sum()
+            lost[row] += (right[0] & ~hits).sum()
+    return Tally(samples, correct, gained, lost, np.zeros((len(remedies), 0), np.int64))
+
+
+def _remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]) -> Remedy:
+    shares = np.array(class_shares(groups))
+    gap_weights = np.append(-shares[:-1] / shares[:-1].sum(), 1.0)
+    accuracy = np.array([100 * tally.correct[row] / tally.samples for tally in tallies])
+    return Remedy(
+        name=name,
+        gap=float(gap_weights @ accuracy),
+        closed=paired_difference(-gap_weights, tallies, row),
+        all_difference=paired_difference(shares, tallies, row),
+    )

@@ -1,0 +1,217 @@
+"""Corrections of the head's bias towards new classes, by authors who blame the head and not φ. Each
+fits a few numbers when a task is over and rescores logits by them; θ and φ stay.
+
+A correction is a value. `Corrected` makes a classifier of it, so one training can be read off by
+several of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bntricks.networks.head import last_linear
+from bntricks.recipes.classifiers import LINEAR, Fitted
+from bntricks.recipes.policies import stored
+from bntricks.recipes.stages import alignment
+
+if TYPE_CHECKING:
+    from bntricks.batch import Batch
+    from bntricks.training.state import State
+
+
+class Correction(Protocol):
+    """What is fitted, and how logits are rescored by it."""
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        """From the state as a task ends, in evaluation mode, and the task's raw samples. What was
+        fitted before is `state.fitted`."""
+        ...
+
+    def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        """Scores [B, C] for logits [B, C]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The network's last layer, whose logits are rescored."""
+
+    name: str
+    correction: Correction
+    fits: Literal["task end"] = "task end"
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        return self.correction.fit(state, samples)
+
+    def scores(self, state: State, x: Tensor) -> Tensor:
+        return self.rescored(state.fitted, LINEAR.scores(state, x).float())
+
+    def rescored(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        """The logits themselves, as long as nothing is fitted."""
+        return self.correction.rescore(fitted, logits) if fitted else logits
+
+    def head(self, state: State) -> nn.Module:
+        return CorrectedHead(last_linear(state.net), self, state.fitted)
+
+    def __str__(self) -> str:
+        return f"linear, corrected by {self.name}"
+
+
+class CorrectedHead(nn.Module):
+    """`Corrected.scores` of features, as a module."""
+
+    def __init__(self, linear: nn.Linear, corrected: Corrected, fitted: Fitted) -> None:
+        super().__init__()
+        self.linear, self.corrected, self.fitted = linear, corrected, fitted
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.corrected.rescored(self.fitted, self.linear(features))
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """WA (Zhao et al. 2020) for prediction alone: the new rows of the head, scaled to the mean
+    length of the old ones. Biases are not scaled."""
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        linear = last_linear(state.net)
+        scale = torch.ones_like(linear.weight[:, 0], requires_grad=False)
+        scale[list(state.lesson.new)] = alignment(state)
+        bias = torch.zeros_like(scale) if linear.bias is None else linear.bias.detach().clone()
+        return {"scale": scale, "bias": bias}
+
+    def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        return torch.lerp(fitted["bias"], logits, fitted["scale"])
+
+
+@dataclass(frozen=True, slots=True)
+class BiasCorrection:
+    """BiC (Wu et al. 2019), its second stage: z → a·z + b for the newest classes' logits.
+
+    The authors fit a and b on images that they hold out. Here nothing is held out: they are fitted
+    on the memory, in which every class weighs the same. A memory that was learned by heart
+    understates the bias.
+    """
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        new = _mask(state, state.lesson.new)
+        a, b = 1.0, 0.0
+        memory = stored(state)
+        if state.lesson.old and memory.x is not None:
+            columns = list(state.lesson.seen)
+            logits = state.outputs(memory.x[: len(memory)])[:, columns].cpu()
+            y = torch.tensor([columns.index(label) for label in memory.y[: len(memory)].tolist()])
+            a, b = fit_bias(logits, y, new.cpu()[columns])
+        scale, shift = torch.where(new, a, 1.0), torch.where(new, b, 0.0)
+        return {"scale": scale, "shift": shift}
+
+    def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        return fitted["scale"] * logits + fitted["shift"]
+
+
+def fit_bias(
+    logits: Tensor, y: Tensor, new: Tensor, *, penalty: float = 0.1, steps: int = 200
+) -> tuple[float, float]:
+    """a and b of the columns that are `new`, for cross-entropy in which every class that is there
+    weighs the same, plus penalty·b²/2.
+
+    Two hundred steps of gradient descent from (1, 0), with the authors' rate of 0.1, or less where
+    large logits would make it overshoot, and their momentum of 0.9. No further: on a memory without
+    a mistake the best a is infinite.
+    """
+    z = logits.double()
+    weight = 1 / torch.bincount(y)[y].double()
+    weight /= weight.sum()
+    with torch.enable_grad():
+        ab = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
+        curvature = (weight * (z[:, new].square().amax(1) + 1)).sum().item() / 2 + penalty
+        optimiser = torch.optim.SGD([ab], lr=min(0.1, 1 / curvature), momentum=0.9)
+        for _ in range(steps):
+            optimiser.zero_grad()
+            corrected = torch.where(new, ab[0] * z + ab[1], z)
+            losses = F.cross_entropy(corrected, y, reduction="none")
+            loss = (weight * losses).sum() + penalty * ab[1] ** 2 / 2
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+    a, b = ab.tolist()
+    return a, b
+
+
+@dataclass(frozen=True, slots=True)
+class Rectified:
+    """IL2M (Belouadah & Popescu 2019): where a new class wins, the probability of each old class is
+    raised by how sure the network was of it when it was new, over how sure it is now.
+
+    Scores are probabilities among the classes seen, so that all factors are positive.
+    """
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        if samples is None:
+            raise ValueError("IL2M looks at the task's samples: end(x, y)")
+        new, seen = _mask(state, state.lesson.new), _mask(state, state.lesson.seen)
+        nothing = torch.full(new.shape, torch.nan, device=new.device)
+        then, sure = (state.fitted.get(key, nothing) for key in ("then", "sure"))
+        own = _probabilities(state.outputs(samples.x), seen)
+        then = torch.where(new, _mean_of_own_class(own, samples.y), then)
+        sure = torch.where(new, own.amax(1).mean(), sure)
+        factor, memory = torch.ones_like(then), stored(state)
+        if state.lesson.old and memory.x is not None:
+            filled = slice(len(memory))
+            replayed = _probabilities(state.outputs(memory.x[filled]), seen)
+            now = _mean_of_own_class(replayed, memory.y[filled])
+            ratio = then / now * (sure[state.lesson.new[0]] / sure)
+            factor = torch.where(new, 1.0, ratio.nan_to_num(1.0, 1.0, 1.0))
+        return {"then": then, "sure": sure, "factor": factor, "new": new, "seen": seen}
+
+    def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        p = _probabilities(logits, fitted["seen"])
+        new_wins = fitted["new"][p.argmax(1)]
+        return torch.where(new_wins[:, None], p * fitted["factor"], p)
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Logit adjustment after training: the log of each class's share of the samples that moved θ in
+    this task, those of the memory included, is taken off its logit. Classes not seen are out."""
+
+    def fit(self, state: State, samples: Batch | None) -> Fitted:
+        seen = _mask(state, state.lesson.seen)
+        counts = F.pad(state.trained_on, (0, len(seen) - len(state.trained_on))).to(seen.device) + 1
+        share = counts / counts[seen].sum()
+        return {"adjustment": torch.where(seen, -share.log(), -torch.inf)}
+
+    def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
+        return logits + fitted["adjustment"]
+
+
+CORRECTIONS: dict[str, Correction] = {
+    "wa-eval": Aligned(),
+    "bic": BiasCorrection(),
+    "il2m": Rectified(),
+    "prior": Prior(),
+}
+"""By name: those that rescore, and leave training alone."""
+
+
+def _mask(state: State, classes: tuple[int, ...]) -> Tensor:
+    """Which outputs of the head stand for these classes."""
+    weight = last_linear(state.net).weight
+    mask = torch.zeros(len(weight), dtype=torch.bool)
+    mask[list(classes)] = True
+    return mask.to(weight.device)
+
+
+def _probabilities(logits: Tensor, seen: Tensor) -> Tensor:
+    return logits.masked_fill(~seen, -torch.inf).softmax(1)
+
+
+def _mean_of_own_class(p: Tensor, y: Tensor) -> Tensor:
+    """For each class, the mean probability of it over its samples; NaN if there are none."""
+    y = y.to(p.device)
+    sums = p.new_zeros(p.shape[1]).index_add(0, y, p.gather(1, y[:, None])[:, 0])
+    return sums / torch.bincount(y, minlength=p.shape[1])

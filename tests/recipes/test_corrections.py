@@ -1,0 +1,208 @@
+"""Corrections of the head's bias: what each fits, what it does to logits, and what it leaves."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bntricks import Batch, Learner, UserError, bn_tricks, make
+from bntricks.recipes.corrections import CORRECTIONS, Rectified, fit_bias
+from bntricks.recipes.rewrite import corrected, recalibrated
+from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
+from bntricks.runs.checkpoint import digest
+from helpers.tiny import batches, network, whole
+
+pytestmark = pytest.mark.law
+
+OLD, NEW, UNSEEN = [0, 1], [2, 3], [4, 5]
+
+
+def learner(name="er", correct="none", tasks=2, **more):
+    """One that has learned so many tasks of two classes each."""
+    learner = Learner(network(), corrected(make(name), correct), memory=12, lr=0.1, **more)
+    for task in range(1, tasks + 1):
+        learner.begin([2 * task - 2, 2 * task - 1], *whole(task))
+        for x, y in batches(task):
+            learner.observe(x, y)
+        learner.end(*whole(task))
+    return learner
+
+
+def test_aligned_weights_are_as_long_for_new_classes_as_for_old_ones_and_stay_so():
+    trained = learner()
+    linear = trained.net[-1]
+    before, bias = linear.weight.detach().clone(), linear.bias.detach().clone()
+    AlignWeights()(trained.state, None)
+    once = linear.weight.detach().clone()
+    length = once.norm(dim=1)
+    assert length[NEW].mean() == pytest.approx(length[OLD].mean().item(), rel=1e-5)
+    assert length[NEW].mean() != pytest.approx(before.norm(dim=1)[NEW].mean().item(), rel=1e-3)
+    assert torch.equal(once[OLD + UNSEEN], before[OLD + UNSEEN])
+    assert torch.equal(linear.bias, bias)
+    AlignWeights()(trained.state, None)
+    assert torch.allclose(linear.weight, once, rtol=1e-6)
+
+
+def test_in_the_first_task_there_is_nothing_to_align():
+    assert torch.equal(
+        learner(correct="wa", tasks=1).net[-1].weight, learner(tasks=1).net[-1].weight
+    )
+
+
+def test_aligning_for_prediction_alone_predicts_as_aligned_weights_do_and_trains_as_without():
+    plain, reading = learner(), learner(correct="wa-eval")
+    assert torch.equal(plain.net[-1].weight, reading.net[-1].weight)
+    x, _ = whole(2)
+    scores = reading.scores(x)
+    assert not torch.allclose(scores, plain.scores(x))
+    AlignWeights()(plain.state, None)
+    assert torch.allclose(scores, plain.scores(x), atol=1e-6)
+
+
+NEW_COLUMNS = torch.tensor([False, False, True, True])
+
+
+def distorted(a, b, rows=20_000):
+    """Four classes, as frequent as each other, with logits that are right once those of the last
+    two, z, become a·z + b: of normal densities around 2 with variance 2, z is the log posterior."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(rows) % 4
+    noise = torch.randn(rows, 4, generator=generator, dtype=torch.float64)
+    right = 2 * F.one_hot(y, 4) + 2**0.5 * noise
+    return torch.where(NEW_COLUMNS, (right - b) / a, right), y
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 0.0), (0.6, -0.4), (0.4, -0.5), (1.4, 0.3)])
+def test_bic_recovers_the_numbers_that_make_logits_right(a, b):
+    assert fit_bias(*distorted(a, b), NEW_COLUMNS, penalty=0.0) == pytest.approx((a, b), abs=0.05)
+
+
+def test_bic_leaves_right_logits_alone_and_is_held_back_by_its_penalty():
+    assert fit_bias(*distorted(1.0, 0.0), NEW_COLUMNS) == pytest.approx((1, 0), abs=0.03)
+    _, b = fit_bias(*distorted(1.0, -1.5), NEW_COLUMNS)
+    assert -1.2 < b < -0.2  # a takes up some of it
+
+
+def test_bic_gives_every_class_the_same_weight():
+    z, y = distorted(0.6, -0.4)
+    rare = (y != 0) | (torch.arange(len(y)) % 10 == 0)
+    found = fit_bias(z[rare], y[rare], NEW_COLUMNS, penalty=0.0)
+    assert found == pytest.approx((0.6, -0.4), abs=0.08)
+
+
+def test_bic_stays_finite_on_a_memory_without_a_mistake_and_with_large_logits():
+    y = torch.arange(8) % 4
+    z = 200 * F.one_hot(y, 4).double()
+    a, b = fit_bias(z, y, NEW_COLUMNS)
+    assert a == pytest.approx(1, abs=0.1)
+    assert b == pytest.approx(0, abs=0.1)
+
+
+def test_il2m_leaves_a_sample_alone_that_an_old_class_wins_and_rescores_the_others_by_hand():
+    new, seen = torch.tensor([False, False, True, False]), torch.tensor([True, True, True, False])
+    fitted = {"factor": torch.tensor([3.0, 0.5, 1.0, 1.0]), "new": new, "seen": seen}
+    p = torch.tensor([[0.5, 0.3, 0.2], [0.3, 0.2, 0.5], [0.1, 0.3, 0.6]])
+    logits = torch.cat([p.log(), torch.full((3, 1), 9.0)], 1)  # an unseen class has no say
+    expected = [[0.5, 0.3, 0.2, 0], [0.9, 0.1, 0.5, 0], [0.3, 0.15, 0.6, 0]]
+    assert torch.allclose(Rectified().rescore(fitted, logits), torch.tensor(expected))
+
+
+def test_il2m_remembers_how_sure_the_network_was_of_a_class_when_it_was_new():
+    trained = learner(correct="il2m", tasks=1)
+    first = trained.state.fitted
+    x, y = whole(1)
+    p = trained.state.outputs(x)[:, OLD].softmax(1)
+    for label in OLD:
+        assert first["then"][label] == pytest.approx(p[y == label, label].mean().item(), rel=1e-5)
+    assert first["sure"][0] == pytest.approx(p.amax(1).mean().item(), rel=1e-5)
+    assert (first["factor"] == 1).all()
+
+    trained.begin(NEW, *whole(2))
+    for x, y in batches(2):
+        trained.observe(x, y)
+    trained.end(*whole(2))
+    second, memory = trained.state.fitted, trained.memory
+    assert torch.equal(second["then"][OLD], first["then"][OLD])
+    p = trained.state.outputs(memory.x[: len(memory)])[:, OLD + NEW].softmax(1)
+    own = memory.y[: len(memory)] == 0
+    ratio = first["then"][0] / p[own, 0].mean() * second["sure"][2] / first["sure"][0]
+    assert second["factor"][0] == pytest.approx(ratio.item(), rel=1e-4)
+    assert (second["factor"][NEW + UNSEEN] == 1).all()
+
+
+def test_a_prior_is_the_share_of_each_class_in_what_was_trained_on_in_this_task():
+    trained = learner(correct="prior")
+    counts = trained.state.trained_on
+    assert counts.sum() == sum(len(y) for _, y in batches(2)) + 3 * 12  # and 12 replayed a step
+    assert counts[NEW].sum() > counts[OLD].sum()
+    x, _ = whole(2)
+    raw = trained.state.outputs(x)
+    share = (counts + 1) / (counts + 1).sum()
+    scores = trained.scores(x)
+    assert torch.allclose(scores[:, OLD + NEW], raw[:, OLD + NEW] - share.log(), atol=1e-5)
+    assert (scores[:, UNSEEN] == -torch.inf).all()
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_reading_off_moves_nothing(name):
+    readings = {each: corrected(make("er"), each).classify for each in CORRECTIONS}
+    with_readings, plain = learner(readings=readings), learner()
+    state = digest(with_readings.state_dict())
+    x, _ = whole(2)
+    direct = learner(correct=name)
+    assert torch.equal(with_readings.read_by(name).scores(x), direct.scores(x))
+    assert torch.equal(with_readings.scores(x), plain.scores(x))
+    assert digest(with_readings.state_dict()) == state
+    assert digest(with_readings.net.state_dict()) == digest(plain.net.state_dict())
+    head = direct.method.classify.head(direct.state)
+    assert torch.allclose(head(direct.state.features(x)), direct.scores(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["wa", *CORRECTIONS])
+def test_rewrites_commute(name):
+    er = make("er")
+    assert bn_tricks(corrected(er, name)) == corrected(bn_tricks(er), name)
+    assert bn_tricks(recalibrated(er)) == recalibrated(bn_tricks(er))
+    assert recalibrated(corrected(er, name)) == corrected(recalibrated(er), name)
+    assert corrected(er, "none") == er
+    assert recalibrated(er) == make("er-recalibrate") == recalibrated(recalibrated(er))
+    both = corrected(recalibrated(er), "wa")
+    assert both.stages == (AlignWeights(), RecalibrateOnMemory())
+    assert corrected(both, "wa") == both
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "reason"),
+    [
+        ("icarl", "bic", "another one predicts"),
+        ("cls-er", "wa", "another one predicts"),
+        ("cls-er-working", "prior", "another one predicts"),
+        ("joint", "wa", "all tasks are learned at once"),
+        ("sgd", "bic", "stored samples of old classes"),
+        ("lwf", "il2m", "stored samples of old classes"),
+    ],
+)
+def test_what_cannot_be_corrected_is_refused(method, name, reason):
+    with pytest.raises(UserError, match=rf"correct {name}: .*{reason}"):
+        corrected(make(method), name)
+
+
+@pytest.mark.parametrize("method", ["sgd", "icarl", "er-even"])
+def test_a_memory_without_new_samples_recalibrates_nothing(method):
+    with pytest.raises(UserError, match=r"recalibrate: .* stores samples of the task while"):
+        recalibrated(make(method))
+
+
+def test_il2m_needs_the_tasks_samples():
+    trained = Learner(network(), corrected(make("er"), "il2m"))
+    trained.begin(OLD)
+    trained.observe(*whole(1))
+    with pytest.raises(ValueError, match="IL2M looks at the task's samples"):
+        trained.end()
+
+
+def test_a_batch_of_the_memory_counts_among_what_was_trained_on():
+    trained = Learner(network(), make("er-cur+buf"), memory=4)
+    trained.begin(OLD)
+    trained.memory.append(Batch(torch.randn(4, 5), torch.tensor([1, 1, 1, 1])), task=1)
+    trained.observe(torch.randn(3, 5), torch.tensor([0, 0, 0]))
+    assert trained.state.trained_on.tolist() == [3, 4]

@@ -1,0 +1,192 @@
+"""One training, several readings: one folder, rows for all of them, and the same bits."""
+
+import pytest
+import torch
+
+from bntricks import Config, UserError, run, train
+from bntricks.networks.head import last_linear
+from bntricks.report.groups import group
+from bntricks.runs.checkpoint import Checkpoints, digest
+from bntricks.runs.config import READINGS
+from bntricks.runs.readings import readings, trunk
+from bntricks.runs.record import read
+from bntricks.runs.resolve import made_with, resolve
+from bntricks.runs.train import build
+from bntricks.sweeps.plan import trainings
+
+SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
+SMALL |= {"blocks": 1, "stages": 2, "memory": 20}
+
+
+def config(**options):
+    return Config(**{**SMALL, "method": "er", **options})
+
+
+def resolved(**options):
+    return resolve(config(**options), None)[1]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    run(config(correct="bic"), out=out)
+    return out
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_a_reading_is_what_a_training_of_its_own_would_have_given(out, name):
+    """`train` knows no readings: it trains whatever it is asked for."""
+    record = run(config(correct=name), out=out)
+    assert record.already_there
+    assert len(list(out.iterdir())) == 1
+    stream, own = resolve(config(correct=name), None)
+    alone = train(own, stream)
+    assert [list(row) for row in record.accuracy] == alone.accuracy
+    assert [list(row) for row in record.task_il_accuracy] == alone.within
+    assert record.config == own
+    assert record.digest["network"] == digest(alone.learner.net.state_dict())
+
+
+def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
+    record = run(config(), out=out)
+    assert record.already_there
+    assert list(record.readings) == list(READINGS)
+    assert read(record.path / "record.json").readings == record.readings
+    groups = group([record])
+    assert [each.label for each in groups] == sorted(
+        f"er (correct {name})" for name in ("none", *READINGS)
+    )
+    assert len({each.records[0].config.identity("") for each in groups}) == 5
+    bic, _, none, *_ = groups
+    assert bic.records[0].acc == run(config(correct="bic"), out=out).acc
+    assert none.records[0].accuracy == record.accuracy
+
+
+def test_a_run_without_readings_is_trained_again_for_them_to_the_same_bits(tmp_path):
+    plain = run(config(seed=1), out=tmp_path)
+    assert plain.readings is None
+    assert "readings" not in plain.to_json()
+    again = run(config(seed=1), out=tmp_path, readings=True)
+    assert again.readings is not None
+    assert (again.digest, again.accuracy) == (plain.digest, plain.accuracy)
+
+
+def test_a_method_without_readings_is_not_trained_again_for_them(tmp_path):
+    first, again = (run(config(method="icarl"), out=tmp_path, readings=True) for _ in range(2))
+    assert first.readings == {}
+    assert again.already_there
+
+
+def test_the_new_options_rename_no_run_at_their_defaults():
+    plain = resolved()
+    assert resolved(correct="none", head="linear", recalibrate="off") == plain
+    assert not {"correct", "head", "recalibrate"} & plain.changed()
+    others = [resolved(correct="wa"), resolved(head="cosine"), resolved(recalibrate="memory")]
+    assert len({each.identity("") for each in (plain, *others)}) == 4
+    assert resolved(method="er-recalibrate", recalibrate="memory") == resolved(
+        method="er-recalibrate"
+    )
+
+
+def test_only_what_moves_weights_is_trained_apart():
+    asked = [resolved(correct=name) for name in ("none", "wa", *READINGS)]
+    assert trainings(asked) == [resolved(), resolved(correct="wa")]
+    assert set(readings(resolved(correct="wa"))) == set()
+    family = ("cls-er", "cls-er-working-phi", "cls-er-working", "cls-er-split")
+    trained = trainings([resolved(method=name) for name in family])
+    assert [each.method for each in trained] == ["cls-er", "cls-er-split"]
+    assert trunk(resolved(method="er-bnt-imbalance-tracker")).method == "er-bnt-imbalance-tracker"
+
+
+def test_variants_of_cls_er_are_read_off_one_training(tmp_path):
+    record = run(config(method="cls-er-working-phi"), out=tmp_path)
+    assert record.method == "cls-er-working-phi"
+    assert record.trained_as == "cls-er"
+    stream, own = resolve(config(method="cls-er-working-phi"), None)
+    assert [list(row) for row in record.accuracy] == train(own, stream).accuracy
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+class PulledPlugError(Exception):
+    pass
+
+
+class Plug(Checkpoints):
+    """Loses power after so many checkpoints."""
+
+    left = 9
+
+    def save(self, state):
+        super().save(state)
+        self.left -= 1
+        if not self.left:
+            raise PulledPlugError
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"correct": "wa", "method": "er-bnt", "recalibrate": "memory"},
+        {"head": "cosine", "correct": "prior", "method": "er-ace"},
+        {"method": "cls-er"},
+    ],
+    ids=["readings", "aligned and recalibrated", "cosine", "averages"],
+)
+def test_going_on_gives_the_same_bits_and_readings(tmp_path, options):
+    stream, own = resolve(config(**options), None)
+    whole = train(own, stream, read=True)
+    with pytest.raises(PulledPlugError):
+        train(own, stream, read=True, checkpoints=Plug(tmp_path, made_with(own, stream), seconds=0))
+    gone_on = train(
+        own, stream, read=True, checkpoints=Checkpoints(tmp_path, made_with(own, stream))
+    )
+    assert gone_on.accuracy == whole.accuracy
+    assert gone_on.readings == whole.readings
+    assert digest(gone_on.learner.state_dict()) == digest(whole.learner.state_dict())
+
+
+def test_a_cosine_head_starts_from_the_same_weights_and_knows_no_lengths():
+    stream, own = resolve(config(head="cosine"), None)
+    net, plain = build(own, stream).net, build(resolved(), stream).net
+    assert torch.equal(last_linear(net).weight, last_linear(plain).weight)
+    assert torch.equal(net.conv.weight, plain.conv.weight)
+    assert last_linear(net).bias is None
+    f = torch.rand(3, last_linear(net).in_features)
+    expected = 10 * torch.cosine_similarity(f[:, None], last_linear(net).weight[None], dim=2)
+    assert torch.allclose(last_linear(net)(f), expected, atol=1e-5)
+    assert torch.allclose(last_linear(net)(7 * f), expected, atol=1e-5)
+    x = stream[0].test.x
+    with torch.no_grad():
+        learner = build(own, stream)
+        scores = learner.scores(x)  # by the folded network
+        assert torch.allclose(scores, learner.net.eval()(learner.view(x, None)), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head": "cosine", "correct": "wa"}, "correct wa: it compares the lengths of weights"),
+        ({"head": "cosine", "correct": "wa-eval"}, "correct wa-eval: it compares the lengths"),
+        ({"head": "cosine", "method": "gss"}, "head cosine: gss takes the gradients of single"),
+        ({"method": "icarl", "correct": "prior"}, "correct prior: it corrects the layer"),
+        ({"method": "sgd", "recalibrate": "memory"}, "recalibrate: φ is estimated on the memory"),
+        ({"norm": "gn", "recalibrate": "memory"}, "norm gn: it has no running statistics"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_any_work(options, message):
+    with pytest.raises(UserError, match=message) as refused:
+        resolved(**options)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"correct": "bic"}, "correct bic: .* without torchrun"), ({"method": "cls-er"}, "cannot be")],
+)
+def test_corrections_and_averages_are_not_split_over_processes(monkeypatch, options, message):
+    monkeypatch.setattr("bntricks.runs.resolve.launched", lambda: (0, 2))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    with pytest.raises(UserError, match=message):
+        resolved(**options, ranks=2)
