@@ -12,6 +12,7 @@ from bntricks.paper import ScaleName, Study
 from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
 from bntricks.report.maps import feature_maps
+from bntricks.report.metrics import chosen
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Table
 from bntricks.report.verdicts import Judgement, verdicts
@@ -65,8 +66,10 @@ def build(
     scale: ScaleName | None = None,
     title: str | None = None,
     command: str | None = None,
+    metrics: Iterable[str] = (),
 ) -> Report:
-    """The report of these runs. With a study and its scale, its claims are judged."""
+    """The report of these runs. With a study and its scale, its claims are judged. The `metrics` of
+    the table of results are those of `report.metrics.SHOWN`, unless others are chosen."""
     groups = group(records)
     if not groups:
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")
@@ -83,7 +86,7 @@ def build(
         summary=f"{runs} in {counted(len(groups), 'row')}, on {where}.{cut_down}",
         command=command,
         groups=tuple(groups),
-        results=results_table(groups, study, scale),
+        results=results_table(groups, study, scale, chosen(metrics)),
         verdicts=tuple(judgements),
         verdict_table=_claims(judgements, remark, study) if judgements else None,
         verdict_figure=verdict_chart(judgements, remark),

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
-import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -23,21 +21,22 @@ import torch
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import checkpoint, network, probes, record as records
+from bntricks.runs import probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.record import Data, Record, Seconds
-from bntricks.runs.resolve import made_with, resolve, versions
+from bntricks.runs.describe import describe
+from bntricks.runs.extras import Extras
+from bntricks.runs.models import When
+from bntricks.runs.record import Record
+from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.tensorboard import tensorboard_sink
-from bntricks.runs.train import Outcome, Track, train
+from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
-from bntricks.training.learner import Learner
 from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-ASKED = {"probe": None, "keep_network": False}  # what earlier versions did not ask for
 LOG = "log.jsonl"
 
 
@@ -52,18 +51,22 @@ def run(
     tensorboard: bool = False,
     probe: str | None = None,
     keep_network: bool = False,
+    save: When | None = None,
+    epoch_accuracy: bool = False,
     sink: Sink = lambda event: None,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
-    not looked at it, or its network was not kept, it is trained again, to the same bits."""
+    not looked at it, or its network was not kept, it is trained again, to the same bits; if it
+    lacks what `save` or `epoch_accuracy` ask for, only `force` does that (see `Extras`)."""
+    extras = Extras(probe, keep_network, save, epoch_accuracy)
     stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
-        looked = probe is None or probes.looked(probe, folder, stream)
-        whole = looked and not (keep_network and not network.is_kept(folder))
-        if not force and whole and (record := finished(config, stream, out, warn)) is not None:
+        whole = not force and extras.there(folder, stream)
+        if whole and (record := finished(config, stream, out, warn)) is not None:
+            extras.check_there(record, folder, stream)
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
@@ -74,7 +77,7 @@ def run(
             seconds=checkpoint_seconds,
             warn=warn,
         )
-        work = _Work(config, stream, folder, checkpoints, track, probe, keep_network)
+        work = _Work(config, stream, folder, checkpoints, track, extras)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
@@ -117,10 +120,8 @@ def resume(
     try:
         request = json.loads((folder / REQUEST).read_bytes())
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
-        how = {key: request.get(key, default) for key, default in ASKED.items()} | how
-        plain = all(isinstance(value, str | None) for value in (data_then, how["probe"]))
-        plain = plain and isinstance(how["keep_network"], bool)
-        if not plain or track not in get_args(Track):
+        how = Extras.parse(request).to_json() | how
+        if not isinstance(data_then, str | None) or track not in get_args(Track):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
@@ -147,8 +148,7 @@ class _Work:
     folder: Path
     checkpoints: Checkpoints
     track: Track
-    probe: str | None
-    keep_network: bool
+    extras: Extras
 
     def lead(
         self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
@@ -162,11 +162,11 @@ class _Work:
             if force:
                 probes.forget(folder)
                 (folder / LOG).unlink(missing_ok=True)
-            if force or self.probe not in (None, _probe_before(folder)):
-                self.checkpoints.remove()  # a probe looks from the start
+            if force or self.extras.from_the_start(_extras_before(folder)):
+                self.checkpoints.remove()
             where = None if data is None else str(Path(data).absolute())
             request = {"config": self.config.model_dump(mode="json"), "data": where}
-            request |= {key: getattr(self, key) for key in ("track", *ASKED)}
+            request |= {"track": self.track, **self.extras.to_json()}
             write_atomically(folder / REQUEST, json.dumps(request).encode())
             ranks.add(torch.zeros(1))  # those who follow may look at the folder now
             try:
@@ -194,7 +194,12 @@ class _Work:
         ranks.add(torch.zeros(1))
         read_only = Checkpoints(self.folder, self.checkpoints.made_with, writes=False)
         outcome = train(
-            self.config, self.stream, track=self.track, checkpoints=read_only, ranks=ranks
+            self.config,
+            self.stream,
+            track=self.track,
+            checkpoints=read_only,
+            ranks=ranks,
+            epoch_accuracy=self.extras.epoch_accuracy,
         )
         return describe(self.config, self.stream, outcome)
 
@@ -207,81 +212,24 @@ class _Work:
             track=self.track,
             sink=tell,
             checkpoints=self.checkpoints,
-            probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
+            probe=self.extras.look(folder, config),
             ranks=ranks,
+            epoch_accuracy=self.extras.epoch_accuracy,
         )
         record = describe(config, stream, outcome).model_copy(update=probes.findings(folder))
-        if self.keep_network:
-            network.save(outcome.learner.net, folder)
+        self.extras.finish(outcome.learner, stream, folder, config)
         records.save(record, folder)
         self.checkpoints.remove()
         tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
         return record
 
 
-def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
-    """Everything worth keeping of a finished run."""
-    cost = outcome.learner.cost
-    passes = cost.forwards + cost.tracking_forwards
-    kinds = ("train", "test")
-    return Record(
-        config=config,
-        accuracy=tuple(map(tuple, outcome.accuracy)),
-        task_il_accuracy=tuple(map(tuple, outcome.within)),
-        data=Data(
-            fingerprint=stream.fingerprint,
-            classes=tuple(task.classes for task in stream),
-            class_names=stream.class_names,
-            images=dict(zip(kinds, stream.counts, strict=True)),
-            official_images=stream.official and dict(zip(kinds, stream.official, strict=True)),
-            cut_down=stream.cut_down,
-        ),
-        seconds=Seconds(
-            train=tuple(outcome.train_seconds), evaluate=tuple(outcome.evaluate_seconds)
-        ),
-        steps=cost.steps,
-        forwards=passes,
-        forwards_per_step=passes / cost.steps,
-        images_per_step=cost.images / cost.steps,
-        images_per_second=cost.images / sum(outcome.train_seconds),
-        tracking_forwards=cost.tracking_forwards,
-        tracking_skipped=cost.tracking_skipped,
-        peak_memory_mb=peak_memory_mb(),
-        distinct=None if (memory := outcome.learner.memory) is None else memory.distinct,
-        digest=digest(outcome.learner),
-        versions={
-            **versions(),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-        },
-    )
-
-
-def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final network and of the memory: equal bits, equal hashes."""
-    memory = {} if learner.memory is None else learner.memory.state_dict()
-    return {
-        "network": checkpoint.digest(learner.net.state_dict()),
-        "memory": checkpoint.digest(memory),
-    }
-
-
-def peak_memory_mb() -> float:
-    """Of this process; 0 on systems that do not say."""
-    if sys.platform == "win32":
-        return 0.0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 if sys.platform == "linux" else 1024**2)
-
-
-def _probe_before(folder: Path) -> Any:
-    """The probe that an interrupted run in this folder had."""
+def _extras_before(folder: Path) -> Extras:
+    """What an interrupted run in this folder was asked for."""
     try:
-        return json.loads((folder / REQUEST).read_bytes())["probe"]
+        return Extras.parse(json.loads((folder / REQUEST).read_bytes()))
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return Extras()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
+from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
 from bntricks.runs.norms import network_options
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import Saved, checked
@@ -40,22 +41,8 @@ Track = Literal["deferred", "every-step"]
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
 
-Measured = list[list[float | None]]
-
 Save = Callable[[Position, bool], None]
 """Saves a checkpoint at a position: now, or else if one is due."""
-
-
-@dataclass
-class Outcome:
-    """A trained learner, and the accuracies measured on the way: R[i][j] on task j after task i,
-    over all classes (Class-IL) and among the task's own (Task-IL)."""
-
-    learner: Learner
-    accuracy: Measured
-    within: Measured
-    train_seconds: list[float] = field(default_factory=list)
-    evaluate_seconds: list[float] = field(default_factory=list)
 
 
 def train(
@@ -67,10 +54,12 @@ def train(
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
+    epoch_accuracy: bool = False,
 ) -> Outcome:
-    """Through all tasks of the stream, from fresh weights or from the newest checkpoint."""
+    """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
+    after each task and, if `epoch_accuracy` is wanted, after each epoch."""
     with arithmetic(config.precision, deterministic=config.deterministic):
-        return _train(config, stream, track, sink, checkpoints, probe, ranks)
+        return _train(config, stream, track, sink, checkpoints, probe, ranks, epoch_accuracy)
 
 
 def _train(
@@ -81,6 +70,7 @@ def _train(
     checkpoints: Checkpoints | None,
     probe: Probe | None,
     ranks: Ranks,
+    epoch_accuracy: bool,
 ) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
@@ -91,13 +81,25 @@ def _train(
     if config.compile:
         compile_passes(learner, stream.shape)
     tasks = len(stream)
-    outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
+    outcome = Outcome.unmeasured(learner, tasks)
+    if epoch_accuracy and not (foresees(learner) or learner.method.joint):
+        raise UserError(
+            f"{config.method} reads labels off what it keeps when a task is over, so it has no "
+            "accuracy before that",
+            option="epoch_accuracy",
+        )
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
     progress = Progress(sink, total=total_steps(learner, lessons, config))
     learner.state.report = progress.work
     check = partial(checked, config=config, stream=stream, lessons=list(lessons.values()))
     position, save = resume(checkpoints, outcome, progress, partial(check, net=learner.net))
+    if position.lesson == 0 and position.order is None:
+        before_training(outcome, stream)
+
+    def epoch_over(index: int, epoch: int) -> None:
+        row = after_epoch(outcome, stream, index, epoch)
+        sink({"event": "evaluation", **row, "step": progress.done})
 
     for index, lesson in list(lessons.items())[position.lesson :]:
         start = time.perf_counter() - position.seconds
@@ -117,6 +119,7 @@ def _train(
                 tasks=tasks,
                 position=position,
                 every_step=track == "every-step",
+                epoch_over=partial(epoch_over, index) if epoch_accuracy else None,
                 stop=partial(after_step, position, start, asked_to_stop, save),
             )
         save(position, True)
@@ -124,8 +127,7 @@ def _train(
         outcome.train_seconds.append(time.perf_counter() - start)
 
         start = time.perf_counter()
-        for j, task in enumerate(stream[: index + 1]):
-            outcome.accuracy[index][j], outcome.within[index][j] = evaluate(learner, task)
+        after_task(outcome, stream, index)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
@@ -174,15 +176,6 @@ def build(config: Config, stream: Stream) -> Learner:
         precision=config.precision,
         as_published=config.as_published,
     )
-
-
-def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
-    """Accuracy in percent on a task's test images: over all classes, and within the task."""
-    scores = learner.scores(task.test.x)
-    classes = torch.tensor(task.classes)
-    within = classes[scores[:, classes].argmax(1)]
-    hits = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
-    return 100 * hits[0], 100 * hits[1]
 
 
 def resume(
@@ -256,10 +249,6 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
 def moved(learner: Learner, position: Position) -> dict[str, Any]:
     """How far φ has moved since the task began."""
     return {"phi_drift": drift(learner.net, position.phi)}
-
-
-def unmeasured(tasks: int) -> Measured:
-    return [[None] * tasks for _ in range(tasks)]
 
 
 def together(stream: Stream) -> Task:
