@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Seconds, Switch, app, import_all, refuse_misspelt
+from bntricks.cli.app import (
+    Imports,
+    Json,
+    Names,
+    Seconds,
+    Switch,
+    app,
+    import_all,
+    refuse_misspelt,
+)
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+
+PRINTED = ("acc", "bwt")
 
 
 @app.command
@@ -27,6 +38,10 @@ def run(
     track: Literal["deferred", "every-step"] = "deferred",
     checkpoint_seconds: Seconds = 120.0,
     tensorboard: Switch = False,
+    save: Switch = False,
+    save_every_task: Switch = False,
+    epoch_accuracy: Switch = False,
+    metrics: Names = (),
     force: Switch = False,
     imports: Imports = (),
     json: Json = False,
@@ -60,6 +75,16 @@ def run(
     tensorboard
         Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
         read when a task ends; with `--track every-step`, along the way as well.
+    save
+        Write the trained network into the run's folder, as `model.safetensors`, for `bnt predict`,
+        `bnt diagnose`, `bnt recalibrate`, `bnt export` and `bnt learn`.
+    save_every_task
+        The same, and as it was after every task before the last.
+    epoch_accuracy
+        Evaluate on all tasks so far after each epoch too.
+    metrics
+        What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
+        all. `docs/metrics.md` says what they mean.
     force
         Train from the start, even if there is a record or a checkpoint.
     json
@@ -68,6 +93,7 @@ def run(
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
+    from bntricks.report.metrics import chosen
     from bntricks.runs.folder import run as train
     from bntricks.training.distributed import launched
 
@@ -84,8 +110,10 @@ def run(
         force=force,
         checkpoint_seconds=checkpoint_seconds,
         tensorboard=tensorboard,
+        save="every task" if save_every_task else "end" if save else None,
+        epoch_accuracy=epoch_accuracy,
     )
-    _train_and_print(train_this, json)
+    _train_and_print(train_this, json, chosen(metrics) if metrics else PRINTED)
 
 
 @app.command
@@ -120,8 +148,12 @@ def resume(
     _train_and_print(train, json)
 
 
-def _train_and_print(train: Callable[..., Record], json: bool) -> None:
+def _train_and_print(
+    train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
+) -> None:
     """The first rank shows the progress of all, and their record."""
+    from bntricks.report.metrics import column_title
+    from bntricks.report.verdicts import value
     from bntricks.training.distributed import launched
 
     if launched()[0] != 0:
@@ -137,8 +169,9 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
     done = "already there" if record.already_there else "done"
     console.say(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
     console.matrix(record.accuracy)
-    bwt = "" if record.bwt is None else f"   BWT {record.bwt:.2f}"
-    console.say(f"\nACC {record.acc:.2f}{bwt}")
+    numbers = {column_title(metric): value(record, metric) for metric in metrics}
+    texts = (f"{name} {'–' if x is None else format(x, '.2f')}" for name, x in numbers.items())
+    console.say("\n" + "   ".join(texts))
     if data.cut_down and data.official_images is not None:
         have, official = data.images, data.official_images
         console.say(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
 from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
+from bntricks.report.confusion import class_table, confusion
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
 from bntricks.report.maps import feature_maps
 from bntricks.report.metrics import chosen
@@ -29,6 +30,8 @@ class StreamPart:
     groups: tuple[Group, ...]
     figures: tuple[Figure, ...]
     """In the order they are read."""
+    classes: Table | None = None
+    """The accuracy of each class, where records say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,10 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
     names: set[str] = set()
     for stream, groups in streams.items():
         figures = [curves(groups), per_task(groups), matrices(groups), cost(groups)]
-        yield StreamPart(stream_title(stream), tuple(groups), tuple(_named(figures, names)))
+        if (mistakes := confusion(groups)) is not None:
+            figures.append(mistakes)
+        named = tuple(_named(figures, names))
+        yield StreamPart(stream_title(stream), tuple(groups), named, class_table(groups))
 
 
 def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:
