@@ -38,6 +38,7 @@ def run(
     track: Literal["deferred", "every-step"] = "deferred",
     checkpoint_seconds: Seconds = 120.0,
     tensorboard: Switch = False,
+    log: Names = (),
     save: Switch = False,
     save_every_task: Switch = False,
     epoch_accuracy: Switch = False,
@@ -75,6 +76,10 @@ def run(
     tensorboard
         Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
         read when a task ends; with `--track every-step`, along the way as well.
+    log
+        Write the same numbers elsewhere too: `csv` (log.csv in the run's folder), `tensorboard`,
+        `wandb` (Weights & Biases, kept in the run's folder until you sync it) or `wandb-online`,
+        which sends them.
     save
         Write the trained network into the run's folder, as `model.safetensors`, for `bnt predict`,
         `bnt diagnose`, `bnt recalibrate`, `bnt export` and `bnt learn`.
@@ -110,6 +115,7 @@ def run(
         force=force,
         checkpoint_seconds=checkpoint_seconds,
         tensorboard=tensorboard,
+        log=log,
         save="every task" if save_every_task else "end" if save else None,
         epoch_accuracy=epoch_accuracy,
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -26,10 +26,10 @@ from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
 from bntricks.runs.describe import describe
 from bntricks.runs.extras import Extras
+from bntricks.runs.loggers import CSV, logging
 from bntricks.runs.models import When
 from bntricks.runs.record import Record
 from bntricks.runs.resolve import made_with, resolve
-from bntricks.runs.tensorboard import tensorboard_sink
 from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
@@ -49,6 +49,7 @@ def run(
     force: bool = False,
     checkpoint_seconds: float = 120.0,
     tensorboard: bool = False,
+    log: Sequence[str] = (),
     probe: str | None = None,
     keep_network: bool = False,
     save: When | None = None,
@@ -58,7 +59,8 @@ def run(
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
     not looked at it, or its network was not kept, it is trained again, to the same bits; if it
-    lacks what `save` or `epoch_accuracy` ask for, only `force` does that (see `Extras`)."""
+    lacks what `save` or `epoch_accuracy` ask for, only `force` does that (see `Extras`). `log`
+    names `LOGGERS` that get its numbers on the way; `tensorboard` is one of them."""
     extras = Extras(probe, keep_network, save, epoch_accuracy)
     stream, config = resolve(config, data, sink)
     folder = Path(out) / config.identity(stream.fingerprint)
@@ -82,7 +84,8 @@ def run(
             if ranks.rank:
                 record = work.follow(ranks)
             else:
-                record = work.lead(ranks, data, force, tensorboard, sink)
+                loggers = (*log, *(["tensorboard"] if tensorboard else []))
+                record = work.lead(ranks, data, force, loggers, sink)
     return record.model_copy(update={"path": folder})
 
 
@@ -151,7 +154,12 @@ class _Work:
     extras: Extras
 
     def lead(
-        self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
+        self,
+        ranks: Ranks,
+        data: Path | str | None,
+        force: bool,
+        loggers: Sequence[str],
+        sink: Sink,
     ) -> Record:
         """Train, alone or with others that follow, and write all there is to write."""
         folder = self.folder
@@ -161,7 +169,8 @@ class _Work:
             remove_leftovers(folder)
             if force:
                 probes.forget(folder)
-                (folder / LOG).unlink(missing_ok=True)
+                for name in (LOG, CSV):
+                    (folder / name).unlink(missing_ok=True)
             if force or self.extras.from_the_start(_extras_before(folder)):
                 self.checkpoints.remove()
             where = None if data is None else str(Path(data).absolute())
@@ -172,15 +181,15 @@ class _Work:
             try:
                 with (
                     (folder / LOG).open("a", encoding="utf-8") as log,
-                    tensorboard_sink(folder) if tensorboard else nullcontext(sink) as mirror,
+                    logging(loggers, folder, self.config) as log_numbers,
                 ):
 
                     def tell(event: dict[str, Any]) -> None:
                         if event["event"] not in ("progress", "work"):
                             log.write(json.dumps(event) + "\n")
                             log.flush()
-                        for each in {sink, mirror}:
-                            each(event)
+                        sink(event)
+                        log_numbers(event)
 
                     with within_memory():
                         return self._train(ranks, tell)
