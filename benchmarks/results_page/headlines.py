@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bntricks.paper import ScaleName, Side
-from bntricks.report.results import metric_title
+from bntricks.report.metrics import metric_title
 from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import Judgement, groups_of
 from results_page.evidence import Evidence, Finding, is_judged

@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         recalibrated as recalibrated,
     )
     from bntricks.report import write_report as write_report
+    from bntricks.report.pairs import compare as compare
     from bntricks.report.records import load_records as load_records
     from bntricks.runs.config import Config as Config
     from bntricks.runs.folder import run as run
@@ -99,6 +100,7 @@ _NAMES = {
     "recipes.policies": "Policy Reservoir",
     "recipes.rewrite": "bn_tricks corrected recalibrated",
     "report": "write_report",
+    "report.pairs": "compare",
     "report.records": "load_records",
     "runs.config": "Config",
     "runs.folder": "run",

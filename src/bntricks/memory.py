@@ -110,12 +110,14 @@ class Memory:
 
         None if there is nothing to draw from.
         """
-        slots = torch.arange(self.filled)
+        earlier = None
         if before is not None:
-            slots = torch.from_numpy(np.flatnonzero(self.tasks[: self.filled].numpy() < before))
-        if len(slots) == 0:
+            earlier = torch.from_numpy(np.flatnonzero(self.tasks[: self.filled].numpy() < before))
+        count = self.filled if earlier is None else len(earlier)
+        if count == 0:
             return None
-        return self.read(slots[torch.randperm(len(slots), generator=self.sampling)[:n]])
+        drawn = torch.randperm(count, generator=self.sampling)[:n]
+        return self.read(drawn if earlier is None else earlier[drawn])
 
     def read(self, slots: Tensor) -> Batch:
         """The samples in these slots."""

@@ -101,7 +101,12 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
     folder = page.parent
     assert page == tmp_path / "new" / "report" / "report.html"
     tables = {f"{name}.{end}" for name in ("results", "verdicts") for end in ("md", "csv", "tex")}
-    assert {p.name for p in folder.iterdir()} == {*tables, "figures", "report.html"}
+    assert {p.name for p in folder.iterdir()} == {
+        *tables,
+        "figures",
+        "measurements.csv",
+        "report.html",
+    }
     kinds = ("curves-seq-cifar10", "per-task-seq-cifar10", "matrices-seq-cifar10")
     names = (*kinds, "cost-seq-cifar10", "differences")
     assert {p.name for p in (folder / "figures").iterdir()} == {

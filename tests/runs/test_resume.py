@@ -47,7 +47,8 @@ def outcome(config, stream, folder, after=None):
 def everything(found):
     """All bits of a finished run; the network's as it was saved."""
     state = found.learner.state_dict()
-    return digest(state), found.accuracy, found.within
+    beside = (found.untrained, found.just_before, found.confusion, found.epochs)
+    return digest(state), found.accuracy, found.within, beside
 
 
 def trained(config, stream):
@@ -93,6 +94,18 @@ def goes_on(tmp_path, config):
         left -= after
     found, _ = outcome(config, stream, tmp_path)
     assert everything(found) == expected
+
+
+def test_going_on_keeps_the_accuracy_of_the_epochs_so_far(tmp_path):
+    config = Config(method="er-bnt", stream="seq-digits", **LITTLE)
+    stream, config = resolve(config, None)
+    whole = train(config, stream, epoch_accuracy=True)
+    interrupted = Failing(tmp_path, made_with(config, stream), seconds=0, after=5)
+    with pytest.raises(PulledPlugError):
+        train(config, stream, checkpoints=interrupted, epoch_accuracy=True)
+    checkpoints = Checkpoints(tmp_path, made_with(config, stream))
+    again = train(config, stream, checkpoints=checkpoints, epoch_accuracy=True)
+    assert everything(again) == everything(whole)
 
 
 def test_a_checkpoint_says_that_its_statistics_are_stale(tmp_path):

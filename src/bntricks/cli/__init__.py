@@ -16,6 +16,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     bench,
     check,
     classes,
+    compare,
     console,
     demo,
     doctor,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
@@ -26,6 +26,7 @@ def bench(
     rounds: Annotated[int, whole(gte=6)] = 15,
     norms: Switch = False,
     scaling: Switch = False,
+    growth: Switch = False,
     imports: Imports = (),
     json: Json = False,
 ) -> None:
@@ -50,6 +51,10 @@ def bench(
     scaling
         Instead, train a small study with one worker, two workers, and two threads, and measure a
         worker's memory. Needs two idle cores for most of an hour.
+    growth
+        Instead, measure how a step, an evaluation, a checkpoint and memory grow with tasks (1 to
+        20), classes (10 to 1,000), stored images (200 to 100,000) and the size of images, each as a
+        ratio of the far end to the near one.
     json
         Print the table as one JSON object.
     """
@@ -58,10 +63,18 @@ def bench(
         raise UserError("--norms is measured by itself: leave out --parts, --methods and --scaling")
     if scaling and (parts or methods or width is not None):
         raise UserError("--scaling is a study of its own: leave out --parts, --methods and --width")
-    if scaling:
+    if growth and (parts or norms or scaling):
+        raise UserError("--growth is measured by itself: leave out --parts, --norms and --scaling")
+    if growth:
+        from bntricks.bench.growth import GrowthSettings, measure_growth
+
+        settings: Any = GrowthSettings(width=width or 64, rounds=rounds)
+        settings = replace(settings, methods=methods or settings.methods)
+        measure_rows = partial(measure_growth, settings)
+    elif scaling:
         from bntricks.bench.scaling import ScalingSettings, measure_scaling
 
-        settings: Any = ScalingSettings(rounds=rounds)
+        settings = ScalingSettings(rounds=rounds)
         measure_rows = partial(measure_scaling, settings)
     else:
         from bntricks.bench import Settings, measure

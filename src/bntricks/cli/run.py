@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,12 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Seconds, Switch, app, import_all, refuse_misspelt
+from bntricks.cli.app import (
+    Imports,
+    Json,
+    Names,
+    Seconds,
+    Switch,
+    app,
+    import_all,
+    refuse_misspelt,
+)
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+
+PRINTED = ("acc", "bwt")
 
 
 @app.command
@@ -27,7 +38,12 @@ def run(
     track: Literal["deferred", "every-step"] = "deferred",
     checkpoint_seconds: Seconds = 120.0,
     tensorboard: Switch = False,
+    log: Names = (),
+    save: Switch = False,
+    save_every_task: Switch = False,
+    epoch_accuracy: Switch = False,
     readings: Switch = False,
+    metrics: Names = (),
     force: Switch = False,
     imports: Imports = (),
     json: Json = False,
@@ -63,9 +79,23 @@ def run(
     tensorboard
         Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
         read when a task ends; with `--track every-step`, along the way as well.
+    log
+        Write the same numbers elsewhere too: `csv` (log.csv in the run's folder), `tensorboard`,
+        `wandb` (Weights & Biases, kept in the run's folder until you sync it) or `wandb-online`,
+        which sends them.
+    save
+        Write the trained network into the run's folder, as `model.safetensors`, for `bnt predict`,
+        `bnt diagnose`, `bnt recalibrate`, `bnt export` and `bnt learn`.
+    save_every_task
+        The same, and as it was after every task before the last.
+    epoch_accuracy
+        Evaluate on all tasks so far after each epoch too.
     readings
         Also read labels off the network by every correction that only rescores, without another
         training; `--correct` with the name of one does that too, and shows that one.
+    metrics
+        What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
+        all. `docs/metrics.md` says what they mean.
     force
         Train from the start, even if there is a record or a checkpoint.
     json
@@ -74,6 +104,7 @@ def run(
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
+    from bntricks.report.metrics import chosen
     from bntricks.runs.folder import run as train
     from bntricks.training.distributed import launched
 
@@ -90,9 +121,12 @@ def run(
         force=force,
         checkpoint_seconds=checkpoint_seconds,
         tensorboard=tensorboard,
+        log=log,
+        save="every task" if save_every_task else "end" if save else None,
+        epoch_accuracy=epoch_accuracy,
         readings=readings,
     )
-    _train_and_print(train_this, json)
+    _train_and_print(train_this, json, chosen(metrics) if metrics else PRINTED)
 
 
 @app.command
@@ -127,7 +161,9 @@ def resume(
     _train_and_print(train, json)
 
 
-def _train_and_print(train: Callable[..., Record], json: bool) -> None:
+def _train_and_print(
+    train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
+) -> None:
     """The first rank shows the progress of all, and their record."""
     from bntricks.training.distributed import launched
 
@@ -144,9 +180,9 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
     done = "already there" if record.already_there else "done"
     console.say(f"{record.method} on {record.stream}, seed {record.seed}: {done}")
     console.matrix(record.accuracy)
-    console.say(f"\n{_summary(record)}")
+    console.say(f"\n{_summary(record, metrics)}")
     for name, row in zip(record.readings or (), record.rows()[1:], strict=True):
-        console.say(f"read by {name}: {_summary(row)}")
+        console.say(f"read by {name}: {_summary(row, metrics)}")
     if data.cut_down and data.official_images is not None:
         have, official = data.images, data.official_images
         console.say(
@@ -156,5 +192,11 @@ def _train_and_print(train: Callable[..., Record], json: bool) -> None:
     console.say(f"peak memory {record.peak_memory_mb:.0f} MB; written to {record.path}")
 
 
-def _summary(record: Record) -> str:
-    return f"ACC {record.acc:.2f}" + ("" if record.bwt is None else f"   BWT {record.bwt:.2f}")
+def _summary(record: Record, metrics: Sequence[str]) -> str:
+    from bntricks.report.metrics import column_title
+    from bntricks.report.verdicts import value
+
+    numbers = {column_title(metric): value(record, metric) for metric in metrics}
+    return "   ".join(
+        f"{name} {'–' if x is None else format(x, '.2f')}" for name, x in numbers.items()
+    )

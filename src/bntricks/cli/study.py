@@ -59,6 +59,7 @@ def study(
     device: str = "cpu",
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
     imports: Imports = (),
+    metrics: Names = (),
     json: Json = False,
     protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
@@ -93,17 +94,21 @@ def study(
         Also run what the paper left out because of its training time.
     device
         Where to compute: cpu, cuda, cuda:N or mps.
+    metrics
+        The columns of the results, such as `acc average_incremental task_il_acc` [default: acc bwt
+        forgetting]; `docs/metrics.md` has all.
     json
         Print results and verdicts as one JSON object.
     """
     from bntricks.paper import load_study
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
+    from bntricks.report.metrics import chosen as chosen_metrics
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
 
     import_all(imports)
-    chosen = load_study(name)
+    chosen, columns = load_study(name), chosen_metrics(metrics)
     own_study = Path(name).expanduser().read_bytes() if name.endswith(".toml") else None
     options = protocol.model_dump(exclude_none=True)
     if not chosen.streams:
@@ -133,9 +138,11 @@ def study(
         words += ["--seeds", str(seeds)] if seeds else []
         words += ["--methods", *methods] if methods else []
         words += ["--streams", *streams] if streams else []
+        words += ["--metrics", *metrics] if metrics else []
         words += [word for option, value in options.items() for word in words_of(option, value)]
         command = shlex.join(words + ["--all"] * all)
-        _write_and_show(build(records, chosen, scale, command=command), work.out, json)
+        report = build(records, chosen, scale, command=command, metrics=columns)
+        _write_and_show(report, work.out, json)
         if own_study is not None:  # so that `bnt report` can judge its claims again
             write_atomically(work.out / COPY, own_study)
     raise_failures(results)
@@ -162,6 +169,7 @@ def report(
     out: Path = Path("report"),
     study: str | None = None,
     scale: ScaleName | None = None,
+    metrics: Names = (),
     json: Json = False,
 ) -> None:
     """Write tables, figures and a page from records alone; nothing is trained.
@@ -179,6 +187,9 @@ def report(
         Judge the claims of this study too: one of the paper's, or a TOML file.
     scale
         The scale the study was run at [default: lite].
+    metrics
+        The columns of the results, such as `acc average_incremental task_il_acc` [default: acc bwt
+        forgetting]; `docs/metrics.md` has all.
     json
         Print results and verdicts as one JSON object.
     """
@@ -189,7 +200,7 @@ def report(
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
     scale = None if chosen is None else chosen.checked_scale(scale)
-    _write_and_show(build(records, chosen, scale), out, json)
+    _write_and_show(build(records, chosen, scale, metrics=metrics), out, json)
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:

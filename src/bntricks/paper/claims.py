@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from bntricks.runs.metrics import METRICS
+from bntricks.runs.metrics import ELSEWHERE, METRICS
 
 Kind = Literal["greater", "sign", "similar", "trend"]
 
@@ -32,8 +32,9 @@ SPECIAL = re.compile(
 
 
 def _check_metric(metric: str) -> str:
-    if metric not in METRICS and not SPECIAL.fullmatch(metric):
-        raise ValueError(f"unknown metric {metric!r}: there are {', '.join(METRICS)}")
+    known = (*METRICS, *ELSEWHERE)
+    if metric not in known and not SPECIAL.fullmatch(metric):
+        raise ValueError(f"unknown metric {metric!r}: there are {', '.join(known)}")
     return metric
 
 

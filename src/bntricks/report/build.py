@@ -10,8 +10,10 @@ from dataclasses import dataclass, replace
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
 from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
+from bntricks.report.confusion import class_table, confusion
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
 from bntricks.report.maps import feature_maps
+from bntricks.report.metrics import chosen
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import Table
 from bntricks.report.verdicts import Judgement, verdicts
@@ -28,6 +30,8 @@ class StreamPart:
     groups: tuple[Group, ...]
     figures: tuple[Figure, ...]
     """In the order they are read."""
+    classes: Table | None = None
+    """The accuracy of each class, where records say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,10 @@ def build(
     scale: ScaleName | None = None,
     title: str | None = None,
     command: str | None = None,
+    metrics: Iterable[str] = (),
 ) -> Report:
-    """The report of these runs. With a study and its scale, its claims are judged."""
+    """The report of these runs. With a study and its scale, its claims are judged. The `metrics` of
+    the table of results are those of `report.metrics.SHOWN`, unless others are chosen."""
     groups = group(records)
     if not groups:
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")
@@ -83,7 +89,7 @@ def build(
         summary=f"{runs} in {counted(len(groups), 'row')}, on {where}.{cut_down}",
         command=command,
         groups=tuple(groups),
-        results=results_table(groups, study, scale),
+        results=results_table(groups, study, scale, chosen(metrics)),
         verdicts=tuple(judgements),
         verdict_table=_claims(judgements, remark, study) if judgements else None,
         verdict_figure=verdict_chart(judgements, remark),
@@ -102,7 +108,10 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
     names: set[str] = set()
     for stream, groups in streams.items():
         figures = [curves(groups), per_task(groups), matrices(groups), cost(groups)]
-        yield StreamPart(stream_title(stream), tuple(groups), tuple(_named(figures, names)))
+        if (mistakes := confusion(groups)) is not None:
+            figures.append(mistakes)
+        named = tuple(_named(figures, names))
+        yield StreamPart(stream_title(stream), tuple(groups), named, class_table(groups))
 
 
 def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:

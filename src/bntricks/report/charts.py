@@ -15,7 +15,8 @@ import altair as alt
 from bntricks.files import shown
 from bntricks.paper import STREAMS
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.results import compared, metric_title
+from bntricks.report.metrics import metric_title
+from bntricks.report.results import compared
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import drawable
 from bntricks.report.verdicts import Judgement

@@ -12,7 +12,7 @@ import altair as alt
 
 from bntricks.report.charts import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.results import metric_title
+from bntricks.report.metrics import metric_title
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
 from bntricks.report.verdicts import by_seed
 

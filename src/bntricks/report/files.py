@@ -13,6 +13,7 @@ import vl_convert
 
 from bntricks.errors import RunError, UserError
 from bntricks.files import PARTIAL, held, regular_file, remove_leftovers, shown
+from bntricks.report import tidy
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.page import Section, report_html
@@ -48,6 +49,8 @@ def write(
         for name, table in zip(("results", "verdicts"), report.tables, strict=False)
         for ending, render in TABLE_FORMATS.items()
     }
+    runs = [record for group in report.groups for record in group.records]
+    contents[tidy.NAME] = tidy.to_csv(runs).encode()
     for figure in (*report.figures, *figures):
         contents |= {f"figures/{name}": content for name, content in rendered(figure).items()}
     contents[PAGE] = report_html(report, opening).encode()

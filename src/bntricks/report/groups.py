@@ -16,7 +16,6 @@ from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import unique
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import drawable
-from bntricks.runs.metrics import METRICS
 from bntricks.runs.record import Record
 
 OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
@@ -47,7 +46,7 @@ class Group:
 
     def values(self, name: str) -> list[float]:
         """A metric, or another number of a record, of every run that has it."""
-        numbers = [r.metrics[name] if name in METRICS else getattr(r, name) for r in self.records]
+        numbers = [r.metrics[name] if name in r.metrics else getattr(r, name) for r in self.records]
         return [number for number in numbers if number is not None]
 
     def mean(self, name: str) -> float | None:

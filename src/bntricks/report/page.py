@@ -21,6 +21,8 @@ from bntricks.report.markup import data_script, details, table_html
 from bntricks.report.tables import Table, plain_cell
 from bntricks.runs.record import Record
 
+MODEL = "model.safetensors"
+"""What a run is saved as, if it is."""
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -101,6 +103,9 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("results", "Results", results)
     for index, part in enumerate(report.streams, start=1):
         figures = "".join(map(figure_html, part.figures))
+        if part.classes is not None:
+            table = table_html(part.classes, f"classes-{index}")
+            figures += details("Accuracy of each class", table)
         yield Section(f"stream-{index}", part.title, _toggles(part.groups) + figures)
     if report.maps:
         yield Section("maps", "Maps", "".join(map(figure_html, report.maps)))
@@ -152,5 +157,6 @@ def _knob(value: object) -> str:
 
 def _run(record: Record) -> str:
     where = "" if record.path is None else f", {record.path}"
-    text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}. {caveat(record)}".rstrip()
+    model = f", its network in {MODEL}" if record.path and (record.path / MODEL).is_file() else ""
+    text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}{model}. {caveat(record)}".rstrip()
     return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'

@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.runs.record import NAME, Record, read
 
+if TYPE_CHECKING:
+    import pandas
 
-def load_records(paths: Iterable[Path | str]) -> list[Record]:
-    """The runs in these places, each once: record files, run folders, or folders of run folders."""
-    files = [file for path in paths for file in _record_files(Path(path))]
+
+class Records(list[Record]):
+    """Runs that were read, and their numbers as a table."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every number of every run as a row by column: see `bntricks.report.tidy`."""
+        from bntricks.report.tidy import tidy  # which needs groups, which need this module
+
+        return tidy(self)
+
+    def frame(self) -> pandas.DataFrame:
+        """The same as a pandas frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise UserError(
+                "this needs a package: pip install 'bntricks[pandas]'; rows() does without"
+            ) from None
+        return pandas.DataFrame(self.rows())
+
+
+def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
+    """The runs in this place, or in these, each once: record files, run folders, or folders of run
+    folders. A list of `Record`; `load_records("runs").frame()` is a pandas frame of all numbers."""
+    places = [paths] if isinstance(paths, str | Path) else paths
+    files = [file for path in places for file in _record_files(Path(path))]
     if not files:
         raise UserError("no runs given: name a folder of runs, such as `bnt report runs`")
-    return unique(read(file) for file in dict.fromkeys(files))
+    return Records(unique(read(file) for file in dict.fromkeys(files)))
 
 
 def unique(records: Iterable[Record]) -> list[Record]:

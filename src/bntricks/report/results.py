@@ -9,12 +9,15 @@ from itertools import combinations
 
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, stream_title
-from bntricks.report.tables import Cell, Table, number, table_of
+from bntricks.report.metrics import SHOWN, column_title, metric_title
+from bntricks.report.statistics import mean, sd
+from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, table_of
 from bntricks.report.verdicts import (
     CHANGED,
     DIGITS,
     FEWEST_SEEDS,
     Judgement,
+    by_seed,
     changes,
     groups_of,
     paper_entry,
@@ -26,7 +29,10 @@ NOT_PROTOCOL = {"method", "stream", "seed", "memory", "device", "threads"} | OF_
 
 
 def results_table(
-    groups: Sequence[Group], study: Study | None = None, scale: ScaleName | None = None
+    groups: Sequence[Group],
+    study: Study | None = None,
+    scale: ScaleName | None = None,
+    metrics: Sequence[str] = SHOWN,
 ) -> Table:
     """A row for each group of runs. With a study, the paper's value is that of the same variant."""
     entries = [_paper_entry(group, study, scale) for group in groups]
@@ -34,7 +40,7 @@ def results_table(
     if changed := _changes(groups, study, scale):
         notes.append(f"Not the study's own protocol: {', '.join(changed)}.")
     rows = [
-        _result(group, entry, mark)
+        _result(group, entry, mark, metrics)
         for group, entry, mark in zip(groups, entries, best(groups), strict=True)
     ]
     return table_of("Results", rows, notes)
@@ -54,9 +60,7 @@ def verdict_table(
             "Claim": Cell(judged.claim.text),
             "Paper": number(judged.paper),
             f"Ours {remark}".rstrip(): number(judged.ours),
-            "95% interval": Cell(
-                "" if judged.low is None else f"{judged.low:.{DIGITS}f} to {judged.high:.{DIGITS}f}"
-            ),
+            "95% interval": interval(judged.low, judged.high, DIGITS),
             "p (Holm)": number(judged.p_holm, 3),
             "Seeds": number(judged.seeds, 0),
             "Compared": Cell(compared(judged.claim)),
@@ -96,19 +100,6 @@ def compared(claim: Claim) -> str:
     return f"{claim.a} − {claim.b}" + (", slope" if claim.kind == "trend" else "")
 
 
-def metric_title(metric: str) -> str:
-    match metric.split(":"):
-        case ["acc" | "bwt"]:
-            return metric.upper()
-        case ["acc_after", task]:
-            return f"ACC after task {task}"
-        case ["accuracy", after, task]:
-            return f"task {task} after task {after}"
-        case ["every_task", task]:
-            return f"every task: task {task} decides"
-    return metric.replace("_", " ").replace(".", ": ")
-
-
 def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | None) -> list[str]:
     """What the runs of a study do differently from what it says, in words."""
     if study is None or scale is None or not study.streams:
@@ -135,14 +126,19 @@ def _paper_entry(group: Group, study: Study | None, scale: ScaleName | None) -> 
     return load_reported().find(group.method, group.stream, group.knobs["memory"])
 
 
-def _result(group: Group, entry: Entry | None, mark: bool) -> dict[str, Cell]:
-    acc, bwt, forgetting = (
-        number(group.mean(name), sd=group.sd(name)) for name in ("acc", "bwt", "forgetting")
-    )
-    paper_acc, paper_bwt = (
-        number(result.mean, sd=result.sd) if result else Cell()
-        for result in ((entry.acc, entry.bwt) if entry else (None, None))
-    )
+def _result(
+    group: Group, entry: Entry | None, mark: bool, metrics: Sequence[str]
+) -> dict[str, Cell]:
+    paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
+    numbers: dict[str, Cell] = {}
+    for name in metrics:
+        values = list(by_seed(group.records, name).values())
+        cell = number(mean(values), sd=sd(values)) if values else SKIPPED
+        numbers[column_title(name)] = replace(cell, bold=mark and name == "acc")
+        if name in ("acc", "bwt"):
+            reported = paper.get(name)
+            beside = number(reported.mean, sd=reported.sd) if reported else Cell()
+            numbers[f"Paper {column_title(name)}"] = beside
     images, official = group.records[0].data.images, group.records[0].data.official_images
     data = "full"
     if group.cut_down and official is not None:
@@ -150,12 +146,8 @@ def _result(group: Group, entry: Entry | None, mark: bool) -> dict[str, Cell]:
     return {
         "Stream": Cell(stream_title(group.stream)),
         "Method": Cell(group.label),
-        "ACC": replace(acc, bold=mark),
-        "Paper ACC": paper_acc,
-        "BWT": bwt,
-        "Paper BWT": paper_bwt,
+        **numbers,
         "Data": Cell(data),
-        "Forgetting": forgetting,
         "Seeds": number(len(group.records), 0),
         "Forwards/step": number(group.mean("forwards_per_step")),
         "Images/s": number(group.mean("images_per_second"), 0),

@@ -34,6 +34,12 @@ class Cell:
     number: float | None = None
     sd: float | None = None
     bold: bool = False
+    interval: tuple[float, float] | None = None
+    """The numbers behind a text that shows an interval."""
+
+
+SKIPPED = Cell("–")
+"""Where there could be a number, and none was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class Table:
 
     def numeric(self, index: int) -> bool:
         """Whether a column holds numbers only."""
-        cells = [cell for cell in self.column(index) if cell.text]
+        cells = [cell for cell in self.column(index) if cell.text and cell != SKIPPED]
         return bool(cells) and all(cell.number is not None for cell in cells)
 
 
@@ -65,6 +71,13 @@ def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> 
         return Cell()
     spread = "" if sd is None else f" ± {sd:.{digits}f}"
     return Cell(f"{value:.{digits}f}{spread}", value, sd)
+
+
+def interval(low: float | None, high: float | None, digits: int = 2) -> Cell:
+    """A cell with an interval, or nothing."""
+    if low is None or high is None:
+        return Cell()
+    return Cell(f"{low:.{digits}f} to {high:.{digits}f}", interval=(low, high))
 
 
 def plain_cell(value: object, form: str = ".2f") -> Cell:
@@ -93,10 +106,15 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Numbers at full precision; a column with deviations becomes two."""
+    """Numbers at full precision; a column with deviations becomes two, and so does one with
+    intervals: `low` and `high`."""
     rows = to_json(table)["rows"]
-    both = [name for column in table.columns for name in (column, f"{column} sd")]
-    names = [name for name in both if name in table.columns or any(name in row for row in rows)]
+    names: list[str] = []
+    for index, column in enumerate(table.columns):
+        cells = table.column(index)
+        spread = [f"{column} sd"] if any(cell.sd is not None for cell in cells) else []
+        ends = ["low", "high"] if any(cell.interval for cell in cells) else []
+        names += ends or [column, *spread]
     return csv_text(names, [map(row.get, names) for row in rows])
 
 
@@ -106,9 +124,12 @@ def to_json(table: Table) -> dict[str, Any]:
     for row in table.rows:
         values: dict[str, Any] = {}
         for column, cell in zip(table.columns, row, strict=True):
-            values[column] = (cell.text or None) if cell.number is None else cell.number
+            text = None if cell == SKIPPED else cell.text or None
+            values[column] = text if cell.number is None else cell.number
             if cell.sd is not None:
                 values[f"{column} sd"] = cell.sd
+            if cell.interval is not None:
+                values |= zip(("low", "high"), cell.interval, strict=True)
         rows.append(values)
     return {"title": table.title, "rows": rows, "notes": list(table.notes)}
 

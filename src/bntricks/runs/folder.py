@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import errno
 import json
-import platform
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -22,26 +21,23 @@ import torch
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import network, probes, record as records
+from bntricks.runs import probes, record as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.measured import digest, peak_memory_mb, taken
+from bntricks.runs.describe import describe
+from bntricks.runs.extras import Extras
+from bntricks.runs.loggers import CSV, logging
+from bntricks.runs.models import When
 from bntricks.runs.readings import name_of, trunk
-from bntricks.runs.record import Data, Record, Seconds
-from bntricks.runs.resolve import as_text, made_with, resolve, versions
-from bntricks.runs.tensorboard import tensorboard_sink
-from bntricks.runs.train import Outcome, Track, train
+from bntricks.runs.record import Record
+from bntricks.runs.resolve import as_text, made_with, resolve
+from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.progress import Sink, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-ASKED = {
-    "probe": None,
-    "keep_network": False,
-    "readings": False,
-}  # what earlier versions did not ask for
 LOG = "log.jsonl"
 
 
@@ -54,26 +50,30 @@ def run(
     force: bool = False,
     checkpoint_seconds: float = 120.0,
     tensorboard: bool = False,
+    log: Sequence[str] = (),
     probe: str | None = None,
     keep_network: bool = False,
+    save: When | None = None,
+    epoch_accuracy: bool = False,
     readings: bool = False,
     sink: Sink = lambda event: None,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
     not looked at it, its network was not kept, or its `readings` were not taken, it is trained
-    again, to the same bits. A run that is a reading of another is that one's."""
+    again, to the same bits; if it lacks what `save` or `epoch_accuracy` ask for, only `force` does
+    that (see `Extras`). A run that is a reading of another is that one's. `log` names `LOGGERS`
+    that get its numbers on the way; `tensorboard` is one of them."""
     stream, asked = resolve(config, data, sink)
     config = trunk(asked)
     reading = None if asked == config else name_of(asked)
-    readings = readings or reading is not None
+    extras = Extras(probe, keep_network, save, epoch_accuracy, readings or reading is not None)
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
-        looked = probe is None or probes.looked(probe, folder, stream)
-        enough = looked and not (keep_network and not network.is_kept(folder))
-        record = None if force or not enough else finished(config, stream, out, warn)
-        if record is not None and (record.readings is not None or not readings):
+        record = None if force else finished(config, stream, out, warn)
+        if record is not None and extras.there(record, folder, stream):
+            extras.check_there(record, folder, stream)
             if record.path != folder:
                 folder.mkdir(parents=True, exist_ok=True)
                 records.save(record, folder)
@@ -86,12 +86,13 @@ def run(
             seconds=checkpoint_seconds,
             warn=warn,
         )
-        work = _Work(config, stream, folder, checkpoints, track, probe, keep_network, readings)
+        work = _Work(config, stream, folder, checkpoints, track, extras)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
                 record = work.follow(ranks)
             else:
-                record = work.lead(ranks, data, force, tensorboard, sink)
+                loggers = (*log, *(["tensorboard"] if tensorboard else []))
+                record = work.lead(ranks, data, force, loggers, sink)
     return record.model_copy(update={"path": folder}).read_as(reading)
 
 
@@ -129,10 +130,8 @@ def resume(
     try:
         request = json.loads((folder / REQUEST).read_bytes())
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
-        how = {key: request.get(key, default) for key, default in ASKED.items()} | how
-        plain = all(isinstance(value, str | None) for value in (data_then, how["probe"]))
-        plain = plain and all(isinstance(how[key], bool) for key in ("keep_network", "readings"))
-        if not plain or track not in get_args(Track):
+        how = Extras.parse(request).to_json() | how
+        if not isinstance(data_then, str | None) or track not in get_args(Track):
             raise ValueError
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
@@ -159,12 +158,15 @@ class _Work:
     folder: Path
     checkpoints: Checkpoints
     track: Track
-    probe: str | None
-    keep_network: bool
-    readings: bool
+    extras: Extras
 
     def lead(
-        self, ranks: Ranks, data: Path | str | None, force: bool, tensorboard: bool, sink: Sink
+        self,
+        ranks: Ranks,
+        data: Path | str | None,
+        force: bool,
+        loggers: Sequence[str],
+        sink: Sink,
     ) -> Record:
         """Train, alone or with others that follow, and write all there is to write."""
         folder = self.folder
@@ -174,28 +176,27 @@ class _Work:
             remove_leftovers(folder)
             if force:
                 probes.forget(folder)
-                (folder / LOG).unlink(missing_ok=True)
-            before = _asked_before(folder)
-            missed = self.probe not in (None, before["probe"])
-            if force or missed or (self.readings and not before["readings"]):
-                self.checkpoints.remove()  # a probe looks from the start, and so does a reading
+                for name in (LOG, CSV):
+                    (folder / name).unlink(missing_ok=True)
+            if force or self.extras.from_the_start(_extras_before(folder)):
+                self.checkpoints.remove()
             where = None if data is None else str(Path(data).absolute())
             request = {"config": self.config.model_dump(mode="json"), "data": where}
-            request |= {key: getattr(self, key) for key in ("track", *ASKED)}
+            request |= {"track": self.track, **self.extras.to_json()}
             write_atomically(folder / REQUEST, json.dumps(request).encode())
             ranks.add(torch.zeros(1))  # those who follow may look at the folder now
             try:
                 with (
                     (folder / LOG).open("a", encoding="utf-8") as log,
-                    tensorboard_sink(folder) if tensorboard else nullcontext(sink) as mirror,
+                    logging(loggers, folder, self.config) as log_numbers,
                 ):
 
                     def tell(event: dict[str, Any]) -> None:
                         if event["event"] not in ("progress", "work"):
                             log.write(json.dumps(event) + "\n")
                             log.flush()
-                        for each in {sink, mirror}:
-                            each(event)
+                        sink(event)
+                        log_numbers(event)
 
                     with within_memory():
                         return self._train(ranks, tell)
@@ -209,7 +210,12 @@ class _Work:
         ranks.add(torch.zeros(1))
         read_only = self.checkpoints.read_only()
         outcome = train(
-            self.config, self.stream, track=self.track, checkpoints=read_only, ranks=ranks
+            self.config,
+            self.stream,
+            track=self.track,
+            checkpoints=read_only,
+            ranks=ranks,
+            epoch_accuracy=self.extras.epoch_accuracy,
         )
         return describe(self.config, self.stream, outcome)
 
@@ -222,64 +228,25 @@ class _Work:
             track=self.track,
             sink=tell,
             checkpoints=self.checkpoints,
-            probe=None if self.probe is None else probes.probe(self.probe, folder, config.seed),
+            probe=self.extras.look(folder, config),
             ranks=ranks,
-            read=self.readings,
+            epoch_accuracy=self.extras.epoch_accuracy,
+            read=self.extras.readings,
         )
         record = describe(config, stream, outcome).model_copy(update=probes.findings(folder))
-        if self.keep_network:
-            network.save(outcome.learner.net, folder)
+        self.extras.finish(outcome.learner, stream, folder, config)
         records.save(record, folder)
         self.checkpoints.remove()
         tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
         return record
 
 
-def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
-    """Everything worth keeping of a finished run."""
-    cost = outcome.learner.cost
-    passes = cost.forwards + cost.tracking_forwards
-    kinds = ("train", "test")
-    return Record(
-        config=config,
-        accuracy=tuple(map(tuple, outcome.accuracy)),
-        task_il_accuracy=tuple(map(tuple, outcome.within)),
-        readings=taken(outcome),
-        data=Data(
-            fingerprint=stream.fingerprint,
-            classes=tuple(task.classes for task in stream),
-            class_names=stream.class_names,
-            images=dict(zip(kinds, stream.counts, strict=True)),
-            official_images=stream.official and dict(zip(kinds, stream.official, strict=True)),
-            cut_down=stream.cut_down,
-        ),
-        seconds=Seconds(
-            train=tuple(outcome.train_seconds), evaluate=tuple(outcome.evaluate_seconds)
-        ),
-        steps=cost.steps,
-        forwards=passes,
-        forwards_per_step=passes / cost.steps,
-        images_per_step=cost.images / cost.steps,
-        images_per_second=cost.images / sum(outcome.train_seconds),
-        tracking_forwards=cost.tracking_forwards,
-        tracking_skipped=cost.tracking_skipped,
-        peak_memory_mb=peak_memory_mb(),
-        distinct=None if (memory := outcome.learner.memory) is None else memory.distinct,
-        digest=digest(outcome.learner),
-        versions={
-            **versions(),
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-        },
-    )
-
-
-def _asked_before(folder: Path) -> dict[str, Any]:
-    """What was asked of an interrupted run in this folder."""
+def _extras_before(folder: Path) -> Extras:
+    """What an interrupted run in this folder was asked for."""
     try:
-        return ASKED | dict(json.loads((folder / REQUEST).read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return ASKED
+        return Extras.parse(json.loads((folder / REQUEST).read_bytes()))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Extras()
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Every metric of an accuracy matrix R.
 
 They are pure functions of R, computed when a record is read, so a metric that is added here is
-there for old records too.
+there for old records too. Where each comes from: `docs/metrics.md`.
 """
 
 from __future__ import annotations
@@ -39,14 +39,35 @@ def acc_after_each_task(r: Matrix) -> list[float | None]:
     return [_mean(row) if row else None for row in measured]
 
 
+def average_incremental(r: Matrix) -> float | None:
+    """Mean of ACC after every task (Rebuffi et al. 2017)."""
+    accs = acc_after_each_task(r)
+    known = [value for value in accs if value is not None]
+    return _mean(known) if len(known) == len(accs) else None
+
+
+def forward_transfer(
+    untrained: Sequence[float | None], before: Sequence[float | None]
+) -> float | None:
+    """What earlier tasks taught about each later one (Lopez-Paz & Ranzato 2017): its accuracy just
+    before it is learned, minus that of the untrained network."""
+    pairs = list(zip(untrained, before, strict=True))[1:]
+    changes = [b - a for a, b in pairs if a is not None and b is not None]
+    return _mean(changes) if changes and len(changes) == len(pairs) else None
+
+
 METRICS: dict[str, Callable[[Matrix], Any]] = {
     "acc": acc,
     "bwt": bwt,
     "forgetting": forgetting,
     "last_task": last_task,
+    "average_incremental": average_incremental,
     "acc_after_each_task": acc_after_each_task,
 }
 """Every metric of an accuracy matrix, by its name in a record."""
+
+ELSEWHERE = ("task_il_acc", "forward_transfer")
+"""Metrics of a record that do not follow from the matrix over all classes."""
 
 
 def metrics(r: Matrix) -> dict[str, Any]:

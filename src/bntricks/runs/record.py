@@ -20,7 +20,15 @@ from bntricks.errors import UserError, first_mistake
 from bntricks.files import reading, regular_bytes, shown, write_atomically
 from bntricks.runs.config import READINGS, Config
 from bntricks.runs.maps import BiasedPhi
-from bntricks.runs.metrics import METRICS, metrics
+from bntricks.runs.measurements import (
+    BeforeLearning,
+    Confusion,
+    EpochAccuracy,
+    Percent,
+    class_accuracy,
+    task_accuracy,
+)
+from bntricks.runs.metrics import ELSEWHERE, METRICS, acc, forward_transfer, metrics
 from bntricks.runs.phi import PhiAccuracies
 
 NAME = "record.json"
@@ -28,8 +36,6 @@ REFUSED = "record.json.refused"
 """One that was not believed, when the run was trained again."""
 ROUNDING = 1e-6
 
-
-Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -77,6 +83,12 @@ class Record(_Part):
     """R, over all classes (Class-IL)."""
     task_il_accuracy: Accuracies = ()
     """R, where the task is known (Task-IL)."""
+    before_learning: BeforeLearning | None = None
+    """None if labels are not read off the network's own outputs; in older records too."""
+    epoch_accuracy: tuple[EpochAccuracy, ...] | None = None
+    """If it was asked for."""
+    confusion: Confusion | None = None
+    """After the last task, over all classes."""
     data: Data
     seconds: Seconds = Seconds()
     steps: Count = 0
@@ -120,7 +132,20 @@ class Record(_Part):
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        return metrics(self.accuracy)
+        """Every number that is quoted of a run, by name."""
+        before = self.before_learning
+        elsewhere = (
+            acc(self.task_il_accuracy) if self.task_il_accuracy else None,
+            before and forward_transfer(before.untrained, before.just_before),
+        )
+        return metrics(self.accuracy) | dict(zip(ELSEWHERE, elsewhere, strict=True))
+
+    @cached_property
+    def class_accuracy(self) -> list[float | None] | None:
+        """In percent, of each class after the last task."""
+        if self.confusion is None:
+            return None
+        return class_accuracy(self.confusion, len(self.data.class_names))
 
     @property
     def acc(self) -> float:
@@ -136,8 +161,8 @@ class Record(_Part):
         return [self, *map(self.read_as, self.readings or ())]
 
     def read_as(self, name: str | None) -> Record:
-        """The reading of this name as a record of its own; None is the run itself. What probes
-        measured is not of it."""
+        """The reading of this name as a record of its own; None is the run itself. What is
+        measured beside the two matrices is not of it."""
         if name is None or self.readings is None:
             return self
         corrects = name in READINGS
@@ -145,7 +170,8 @@ class Record(_Part):
         return type(self)(
             **{field: getattr(self, field) for field in type(self).model_fields}
             | dict(self.readings[name])
-            | dict.fromkeys(("readings", "phi", "biased_phi"))
+            | dict.fromkeys(("readings", "phi", "biased_phi", "confusion"))
+            | dict.fromkeys(("before_learning", "epoch_accuracy"))
             | {"config": self.config.model_copy(update=change)}
             | {"trained_as": self.trained_as if corrects else self.method}
         )
@@ -153,15 +179,18 @@ class Record(_Part):
     def to_json(self) -> dict[str, Any]:
         """The plain values that `record.json` and `--json` hold."""
         values = self.model_dump(mode="json")
-        optional = ("distinct", "digest", "biased_phi", "phi", "readings", "trained_as")
-        derived = {} if not self.task_il_accuracy else {"task_il": metrics(self.task_il_accuracy)}
+        derived: dict[str, Any] = {}
+        if self.task_il_accuracy:
+            derived["task_il"] = metrics(self.task_il_accuracy)
+        if self.class_accuracy is not None:
+            derived["class_accuracy"] = self.class_accuracy
         return {
             "method": self.method,
             "stream": self.stream,
             "seed": self.seed,
             **self.metrics,
             **derived,
-            **{k: v for k, v in values.items() if k not in optional or v is not None},
+            **{k: v for k, v in values.items() if v is not None},
         }
 
     @classmethod
@@ -174,13 +203,15 @@ class Record(_Part):
         if "checksum" in given and given.pop("checksum") != checksum(given):
             raise ValueError("its checksum does not match")
         named = {key: given.pop(key, None) for key in ("method", "stream", "seed")}
-        derived = {key: given.pop(key) for key in METRICS if key in given}
+        names = (*METRICS, *ELSEWHERE, "class_accuracy")
+        derived = {key: given.pop(key) for key in names if key in given}
         within = given.pop("task_il", {})
         record = cls.model_validate(given)
         for key, value in named.items():
             if value != getattr(record.config, key):
                 raise ValueError(f"{key} is not the configuration's")
         _check_derived(derived, record.metrics, "the accuracy matrix")
+        _check_derived(derived, {"class_accuracy": record.class_accuracy}, "the confusion matrix")
         if record.task_il_accuracy:
             _check_derived(within, metrics(record.task_il_accuracy), "the Task-IL matrix")
         return record
@@ -194,7 +225,17 @@ class Record(_Part):
                 continue
             if not r or len(r) != tasks or any(len(row) != tasks for row in r) or None in r[-1]:
                 raise ValueError(f"{name} is not a square matrix with a whole last row")
+        self._check_confusion()
         return self
+
+    def _check_confusion(self) -> None:
+        tasks = self.data.classes
+        labels = [label for classes in tasks for label in classes]
+        if self.confusion is None or len(set(labels)) < len(labels):
+            return  # where tasks share classes, it does not say which task's images were mistaken
+        derived = task_accuracy(self.confusion, tasks)
+        if not _same(list(self.accuracy[-1]), derived):
+            raise ValueError("confusion contradicts the accuracy matrix")
 
 
 def save(record: Record, folder: Path) -> None:

@@ -14,6 +14,7 @@ from bntricks.norm import phi
 from bntricks.recipes.language import Lesson
 from bntricks.recipes.protocols import next_lesson
 from bntricks.runs.config import Config
+from bntricks.runs.measurements import Confusion, EpochAccuracy
 from bntricks.streams import Stream, Task
 
 Count = Annotated[StrictInt, Field(ge=0)]
@@ -29,6 +30,10 @@ class Measured(Part):
     accuracy: list[list[Percent | None]]
     within: list[list[Percent | None]]
     readings: dict[str, dict[str, list[list[Percent | None]]]] | None = None
+    untrained: list[Percent | None] = Field(default_factory=list)
+    just_before: list[Percent | None] = Field(default_factory=list)
+    epochs: list[dict[str, Any]] = Field(default_factory=list)
+    confusion: Confusion = Field(default_factory=dict)
     train_seconds: list[Elapsed]
     evaluate_seconds: list[Elapsed]
 
@@ -81,6 +86,11 @@ def checked(
     for matrix in (saved.measured.accuracy, saved.measured.within, *read):
         if [len(row) for row in matrix] != [len(stream)] * len(stream):
             raise ValueError("its accuracies are not of this stream")
+    for row in (saved.measured.untrained, saved.measured.just_before):
+        if len(row) not in (0, len(stream)):
+            raise ValueError("its accuracies are not of this stream")
+    for epoch in saved.measured.epochs:
+        EpochAccuracy.model_validate(epoch)
     for times in (saved.measured.train_seconds, saved.measured.evaluate_seconds):
         if len(times) != place.lesson:
             raise ValueError("its times are not those of the tasks that are over")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any, Literal
 
@@ -20,9 +20,9 @@ from bntricks.files import shown
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
-from bntricks.recipes.corrections import Corrected
 from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
+from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
 from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
@@ -42,24 +42,8 @@ Track = Literal["deferred", "every-step"]
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
 
-Measured = list[list[float | None]]
-
 Save = Callable[[Position, bool], None]
 """Saves a checkpoint at a position: now, or else if one is due."""
-
-
-@dataclass
-class Outcome:
-    """A trained learner, and the accuracies measured on the way: R[i][j] on task j after task i,
-    over all classes (Class-IL) and among the task's own (Task-IL)."""
-
-    learner: Learner
-    accuracy: Measured
-    within: Measured
-    readings: dict[str, dict[str, Measured]] | None = None
-    """The same two matrices by the name of each reading; None if nobody asked."""
-    train_seconds: list[float] = field(default_factory=list)
-    evaluate_seconds: list[float] = field(default_factory=list)
 
 
 def train(
@@ -71,12 +55,14 @@ def train(
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
+    epoch_accuracy: bool = False,
     read: bool = False,
 ) -> Outcome:
-    """Through all tasks of the stream, from fresh weights or from the newest checkpoint. With
-    `read`, labels are read off in every way that this training allows."""
+    """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
+    after each task and, if `epoch_accuracy` is wanted, after each epoch. With `read`, labels are
+    read off in every way that this training allows."""
     with arithmetic(config.precision, deterministic=config.deterministic):
-        return _train(config, stream, track, sink, checkpoints, probe, ranks, read)
+        return _train(config, stream, track, sink, checkpoints, probe, ranks, epoch_accuracy, read)
 
 
 def _train(
@@ -87,6 +73,7 @@ def _train(
     checkpoints: Checkpoints | None,
     probe: Probe | None,
     ranks: Ranks,
+    epoch_accuracy: bool,
     read: bool,
 ) -> Outcome:
     torch.set_num_threads(config.threads)
@@ -98,18 +85,25 @@ def _train(
     if config.compile:
         compile_passes(learner, stream.shape)
     tasks = len(stream)
-    outcome = Outcome(learner, unmeasured(tasks), unmeasured(tasks))
-    if read:
-        outcome.readings = {
-            name: {"accuracy": unmeasured(tasks), "within": unmeasured(tasks)}
-            for name in learner.readings
-        }
+    outcome = Outcome.unmeasured(learner, tasks, read=read)
+    if epoch_accuracy and not (foresees(learner) or learner.method.joint):
+        raise UserError(
+            f"{config.method} reads labels off what it keeps when a task is over, so it has no "
+            "accuracy before that",
+            option="epoch_accuracy",
+        )
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
     progress = Progress(sink, total=total_steps(learner, lessons, config))
     learner.state.report = progress.work
     check = partial(checked, config=config, stream=stream, lessons=list(lessons.values()))
     position, save = resume(checkpoints, outcome, progress, partial(check, net=learner.net))
+    if position.lesson == 0 and position.order is None:
+        before_training(outcome, stream)
+
+    def epoch_over(index: int, epoch: int) -> None:
+        row = after_epoch(outcome, stream, index, epoch)
+        sink({"event": "evaluation", **row, "step": progress.done})
 
     for index, lesson in list(lessons.items())[position.lesson :]:
         start = time.perf_counter() - position.seconds
@@ -130,6 +124,7 @@ def _train(
                 tasks=tasks,
                 position=position,
                 every_step=track == "every-step",
+                epoch_over=partial(epoch_over, index) if epoch_accuracy else None,
                 stop=partial(after_step, position, start, asked_to_stop, save),
             )
         save(position, True)
@@ -137,12 +132,7 @@ def _train(
         outcome.train_seconds.append(time.perf_counter() - start)
 
         start = time.perf_counter()
-        for j, task in enumerate(stream[: index + 1]):
-            scores = learner.scores(task.test.x)
-            outcome.accuracy[index][j], outcome.within[index][j] = hits(scores, task)
-            for name, own in (outcome.readings or {}).items():
-                other = reading(learner, name, task, scores)
-                own["accuracy"][index][j], own["within"][index][j] = hits(other, task)
+        after_task(outcome, stream, index)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
@@ -196,22 +186,6 @@ def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
         as_published=config.as_published,
         readings=readings(config) if read else {},
     )
-
-
-def reading(learner: Learner, name: str, task: Task, scores: Tensor) -> Tensor:
-    """The scores of a task's test images by another classifier; where it rescores, no forward."""
-    other, classify = learner.read_by(name), learner.readings[name]
-    if not isinstance(classify, Corrected):
-        return other.scores(task.test.x)
-    return classify.rescored({key: t.cpu() for key, t in other.state.fitted.items()}, scores)
-
-
-def hits(scores: Tensor, task: Task) -> tuple[float, float]:
-    """Accuracy in percent on a task's test images: over all classes, and within the task."""
-    classes = torch.tensor(task.classes)
-    within = classes[scores[:, classes].argmax(1)]
-    right = [(p == task.test.y).double().mean().item() for p in (scores.argmax(1), within)]
-    return 100 * right[0], 100 * right[1]
 
 
 def resume(
@@ -286,10 +260,6 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
 def moved(learner: Learner, position: Position) -> dict[str, Any]:
     """How far φ has moved since the task began."""
     return {"phi_drift": drift(learner.net, position.phi)}
-
-
-def unmeasured(tasks: int) -> Measured:
-    return [[None] * tasks for _ in range(tasks)]
 
 
 def together(stream: Stream) -> Task:

@@ -157,7 +157,7 @@ class Learner:
             samples = self._samples(x, y, "begin", lesson.new)
             self.state.lesson = lesson
             self.method.prepare(self.state, samples)
-        self.state.trained_on = no_samples(lesson)
+        self.state.trained_on = no_samples()
         self.net.train()
 
     def mix_in_memory(

@@ -42,14 +42,16 @@ def learn_epochs(
     tasks: int = 1,
     position: Position | None = None,
     every_step: bool = False,
+    epoch_over: Callable[[int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Observe these samples, of task number `task` of `tasks`, for so many epochs.
 
-    φ is next read when the task is over, so tracking passes that nobody would notice are left out,
-    unless `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there;
-    from the `position` it leaves behind, a later call goes on to the same bits. A loss that
-    is not finite raises, at the latest when the loop is over.
+    φ is next read when the task is over, or by `epoch_over`, which is called with the number of
+    each epoch that is. Until then, tracking passes that nobody would notice are left out, unless
+    `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there; from
+    the `position` it leaves behind, a later call goes on to the same bits. A loss that is not
+    finite raises, at the latest when the loop is over.
     """
     position = position or Position()
     images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
@@ -57,8 +59,9 @@ def learn_epochs(
     for ids in batches(
         position, len(y), state.batch, epochs, learner.generators.order, even=state.even_batches
     ):
-        until_read = (epochs - position.epoch) * per_epoch - position.batch + 1
-        state.optimiser.lr = rate * state.schedule(1 - until_read / (epochs * per_epoch))
+        until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
+        until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
+        state.optimiser.lr = rate * state.schedule(1 - until_over / (epochs * per_epoch))
         loss = learner.observe(
             take(images, ids, learner.device),
             y[ids],
@@ -69,6 +72,8 @@ def learn_epochs(
         progress.step(loss, task=task, of=tasks, **at)
         if position.batch == per_epoch:
             progress.emit("epoch")
+            if epoch_over is not None:
+                epoch_over(position.epoch + 1)
         if stop():
             break
     state.optimiser.lr = rate

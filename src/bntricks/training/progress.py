@@ -13,7 +13,7 @@ from bntricks.errors import RunError
 
 Sink = Callable[[dict[str, Any]], None]
 """Takes what happens, as plain values: `data`, `begin`, `resumed`, `progress`, `epoch`, `work`,
-`task`, `warning`, `end`."""
+`evaluation`, `task`, `warning`, `end`."""
 
 REPORT_SECONDS = 0.5
 

@@ -63,6 +63,6 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     }
     for name, net in state.averages.items():
         net.load_state_dict(values["averages"][name])
-    state.trained_on = values.get("trained_on", no_samples(state.lesson))
+    state.trained_on = values.get("trained_on", no_samples())
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
     state.net.train()

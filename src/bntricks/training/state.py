@@ -41,9 +41,9 @@ class Cost:
     tracking_skipped: int = 0
 
 
-def no_samples(lesson: Lesson) -> Tensor:
-    """A count for each class up to the highest one seen."""
-    return torch.zeros(max(lesson.seen, default=-1) + 1, dtype=torch.int64)
+def no_samples() -> Tensor:
+    """A count for each class, which grows with the labels that come."""
+    return torch.zeros(0, dtype=torch.int64)
 
 
 @dataclass
@@ -86,13 +86,20 @@ class State:
     """The recipe's slow copies of the network, by name."""
     readings: dict[str, Fitted] = field(default_factory=dict)
     """What other classifiers have learned that labels are read off by, too, by name."""
-    trained_on: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    trained_on: Tensor = field(default_factory=no_samples)
     """How many samples of each class have moved θ in this task, those of the memory included."""
     cost: Cost = field(default_factory=Cost)
     ranks: Ranks = ALONE
     """The processes that share a step."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
+
+    def count(self, labels: Tensor) -> None:
+        """Add the samples of a batch to those that have moved θ. Their classes need not be the
+        task's own: earlier tasks may have had them, too."""
+        more = torch.bincount(labels, minlength=len(self.trained_on))
+        known = torch.nn.functional.pad(self.trained_on, (0, len(more) - len(self.trained_on)))
+        self.trained_on = known + more
 
     @property
     def device(self) -> torch.device:

@@ -61,7 +61,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             passes = _passes(draws, update)
             state.optimiser.zero_grad()
             for batch, parts in passes:
-                state.trained_on += torch.bincount(batch.y, minlength=len(state.trained_on))
+                state.count(batch.y)
                 part, share = state.ranks.part(batch)
                 with _tracking(state, batch, tracked):
                     whole = _forward(state, part, [t for _, terms in parts for t in terms])

@@ -1,0 +1,186 @@
+"""Two runs, or two sets of runs, beside each other: what differs in their configuration, and what
+differs in their results, seed by seed. Differences are A minus B."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bntricks.errors import UserError
+from bntricks.files import write_atomically
+from bntricks.report.charts import Figure, curves, per_task
+from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.metrics import chosen, metric_title
+from bntricks.report.records import load_records
+from bntricks.report.statistics import contrast, estimate, mean, sd
+from bntricks.report.tables import SKIPPED, Cell, Table, interval, number
+from bntricks.report.verdicts import by_seed
+from bntricks.runs.record import Record
+
+Places = Path | str | Iterable[Path | str]
+SIDES = ("A", "B")
+UNPAIRED = "Runs of no common seed are not paired: there is no difference to estimate."
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two groups of runs, each of one method and protocol."""
+
+    a: Group
+    b: Group
+
+    @property
+    def title(self) -> str:
+        methods = dict.fromkeys((self.a.method, self.b.method))
+        streams = dict.fromkeys(map(stream_title, (self.a.stream, self.b.stream)))
+        return f"{' and '.join(methods)} on {' and '.join(streams)}"
+
+    @property
+    def shown(self) -> tuple[Group, Group]:
+        """The groups under labels that say which is which."""
+        a, b = (
+            replace(each, label=f"{side}: {each.method}")
+            for side, each in zip(SIDES, (self.a, self.b), strict=True)
+        )
+        return a, b
+
+
+@dataclass(frozen=True, slots=True)
+class PairReport:
+    """What a pair differs by: tables, and figures of both sides."""
+
+    title: str
+    configuration: Table
+    differences: Table
+    curve: Table
+    figures: tuple[Figure, ...]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        return self.configuration, self.differences, self.curve
+
+
+def compare(a: Places, b: Places, metrics: Iterable[str] = ()) -> list[PairReport]:
+    """What the runs in one place have more of than those in another, for each pair of groups: the
+    only ones there are, or else those of the same method and stream."""
+    names = chosen(metrics)
+    return [
+        PairReport(
+            title=pair.title,
+            configuration=_configuration(pair),
+            differences=_differences(pair, names),
+            curve=_curve(pair),
+            figures=tuple(_figures(pair, number)),
+        )
+        for number, pair in enumerate(_pairs(load_records(a), load_records(b)), start=1)
+    ]
+
+
+def write_page(reports: Sequence[PairReport], path: Path, command: str | None = None) -> None:
+    """One HTML file with all of it."""
+    from bntricks.report.markup import table_html
+    from bntricks.report.page import Section, figure_html, page_html
+
+    sections = []
+    for index, report in enumerate(reports, start=1):
+        tables = (table_html(t, f"table-{index}-{n}") for n, t in enumerate(report.tables))
+        content = "".join((*tables, *map(figure_html, report.figures)))
+        sections.append(Section(f"pair-{index}", report.title, content))
+    summary = "What differs between A and B: differences are A minus B, paired by seed."
+    write_atomically(path, page_html("A and B", summary, sections, command).encode())
+
+
+def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:
+    ours, theirs = group(a), group(b)
+    if len(ours) == len(theirs) == 1:
+        return [Pair(ours[0], theirs[0])]
+    by_name = [{(g.method, g.stream): g for g in groups} for groups in (ours, theirs)]
+    for side, groups, named in zip(SIDES, (ours, theirs), by_name, strict=True):
+        if len(named) < len(groups):
+            raise UserError(
+                f"{side} holds several protocols of one method: give a folder for each of them"
+            )
+    common = [name for name in by_name[0] if name in by_name[1]]
+    if not common:
+        raise UserError(
+            "A and B have no method and stream in common, and one of them has several: name runs "
+            "of one method on each side"
+        )
+    return [Pair(by_name[0][name], by_name[1][name]) for name in common]
+
+
+def _configuration(pair: Pair) -> Table:
+    """Knobs, data and versions in which they differ."""
+    sides: list[dict[str, Any]] = [
+        {**each.knobs, **each.records[0].versions} for each in (pair.a, pair.b)
+    ]
+    names = dict.fromkeys(key for side in sides for key in side)
+    rows = tuple(
+        (Cell(key.replace("_", " ")), *(Cell(_text(side.get(key))) for side in sides))
+        for key in names
+        if sides[0].get(key) != sides[1].get(key)
+    )
+    notes = () if rows else ("Nothing: the same configuration, data and versions.",)
+    return Table("What differs in configuration", ("", *SIDES), rows, notes)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
+    rows, seeds = [], 0
+    for metric in metrics:
+        sides = [by_seed(each.records, metric) for each in (pair.a, pair.b)]
+        difference = estimate(contrast([(1, sides[0]), (-1, sides[1])]))
+        seeds = max(seeds, difference.n)
+        rows.append(
+            (
+                Cell(metric_title(metric)),
+                *(_spread(list(side.values())) for side in sides),
+                number(difference.mean) if difference.n else SKIPPED,
+                interval(difference.low, difference.high),
+                number(difference.p, 3),
+                number(difference.n, 0),
+            )
+        )
+    columns = ("Metric", *SIDES, "A − B", "95% interval", "p", "Seeds")
+    notes = ["Mean ± standard deviation over seeds; differences are taken seed by seed."]
+    if not seeds:
+        notes.append(UNPAIRED)
+    elif seeds < 2:
+        notes.append("One seed has no interval, so this shows nothing yet.")
+    return Table("What differs in results", columns, tuple(rows), tuple(notes))
+
+
+def _curve(pair: Pair) -> Table:
+    """ACC after each task."""
+    sides = [
+        [record.metrics["acc_after_each_task"] for record in each.records]
+        for each in (pair.a, pair.b)
+    ]
+    tasks = max(len(accs) for side in sides for accs in side)
+    rows = tuple(
+        (number(task + 1, 0), *(_spread(list(_at(side, task))) for side in sides))
+        for task in range(tasks)
+    )
+    return Table("ACC after each task", ("After task", *SIDES), rows)
+
+
+def _at(accs: Sequence[Sequence[float | None]], task: int) -> Iterator[float]:
+    for each in accs:
+        if task < len(each) and (value := each[task]) is not None:
+            yield value
+
+
+def _figures(pair: Pair, number: int) -> Iterator[Figure]:
+    for figure in (curves(pair.shown), per_task(pair.shown)):
+        yield replace(figure, name=f"pair-{number}-{figure.name.split('-')[0]}")
+
+
+def _spread(values: Sequence[float]) -> Cell:
+    return number(mean(values), sd=sd(values)) if values else SKIPPED

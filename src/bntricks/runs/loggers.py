@@ -1,0 +1,131 @@
+"""Where a run's numbers can go besides its own log, by name: TensorBoard, a CSV file, or Weights &
+Biases. Every logger takes the same numbers from the same events. The record of a run is its JSON;
+these are only views, and none of them uses a network unless its name says so."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from bntricks.errors import UserError
+from bntricks.registry import Registry
+from bntricks.runs.config import Config
+from bntricks.training.progress import Sink
+
+Write = Callable[[int, dict[str, float]], None]
+"""Takes the numbers of a step, by name."""
+Logger = Callable[[Path, Config], AbstractContextManager[Write]]
+"""Opens where the numbers of the run in this folder go."""
+
+LOGGERS: Registry[Logger] = Registry("logger")
+CSV = "log.csv"
+
+
+def numbers(event: dict[str, Any]) -> dict[str, float]:
+    """What an event measured, by name."""
+    kind = event["event"]
+    values: dict[str, float | None] = {}
+    if kind in ("progress", "epoch"):
+        values["loss"] = event["loss"]
+    if kind in ("task", "evaluation"):
+        group = "accuracy" if kind == "task" else "epoch accuracy"
+        for task, accuracy in enumerate(event["accuracy"], start=1):
+            values[f"{group}/task {task}"] = accuracy
+    if kind == "end":
+        values |= {"acc": event["acc"], "bwt": event["bwt"]}
+    for layer, shift in event.get("phi_drift", {}).items():
+        values[f"phi drift/{layer}"] = shift
+    return {name: value for name, value in values.items() if value is not None}
+
+
+@contextmanager
+def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink]:
+    """A sink that hands the numbers of every event to each of these loggers."""
+    openers = [LOGGERS.find(name) for name in dict.fromkeys(names)]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(opener(folder, config)) for opener in openers]
+        step = 0
+
+        def log(event: dict[str, Any]) -> None:
+            nonlocal step
+            step = event.get("step", step)
+            if values := numbers(event):
+                for write in writers:
+                    write(step, values)
+
+        yield log
+
+
+@LOGGERS.named("tensorboard")
+@contextmanager
+def tensorboard(folder: Path, config: Config) -> Iterator[Write]:
+    """Event files under `tensorboard` in the run's folder."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise _missing("tensorboard") from None
+    writer: Any = SummaryWriter(str(folder / "tensorboard"))
+
+    def write(step: int, values: dict[str, float]) -> None:
+        for name, value in values.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
+
+    try:
+        yield write
+    finally:
+        writer.close()
+
+
+@LOGGERS.named("csv")
+@contextmanager
+def csv_file(folder: Path, config: Config) -> Iterator[Write]:
+    """`log.csv` in the run's folder: step, name, value."""
+    path = folder / CSV
+    with path.open("a", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        if not file.tell():
+            rows.writerow(("step", "name", "value"))
+
+        def write(step: int, values: dict[str, float]) -> None:
+            rows.writerows((step, name, value) for name, value in values.items())
+            file.flush()
+
+        yield write
+
+
+@contextmanager
+def wandb(folder: Path, config: Config, *, mode: Literal["offline", "online"]) -> Iterator[Write]:
+    """A run of Weights & Biases under the run's own name, kept in its folder."""
+    try:
+        import wandb as package
+    except ImportError:
+        raise _missing("wandb") from None
+    run = package.init(
+        project="bntricks",
+        id=folder.name,
+        name=f"{config.method}, {config.stream}, seed {config.seed}",
+        config=config.model_dump(mode="json"),
+        dir=str(folder),
+        mode=mode,
+        resume="allow" if mode == "online" else None,
+        settings=package.Settings(console="off", silent=True),
+    )
+    try:
+        yield lambda step, values: run.log(values, step=step)
+    finally:
+        run.finish()
+
+
+LOGGERS.named("wandb")(partial(wandb, mode="offline"))
+LOGGERS.named("wandb-online")(partial(wandb, mode="online"))
+
+
+def _missing(extra: str) -> UserError:
+    return UserError(
+        f"this needs a package: pip install 'bntricks[{extra}]'", option="log", value=extra
+    )

@@ -1,0 +1,86 @@
+"""The network of a run as a model file, after its last task or after each: what `predict`,
+`diagnose`, `recalibrate`, `export` and `learn` read. Saving changes nothing of the run."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from bntricks.model.create import describe, today
+from bntricks.model.file import save as write
+from bntricks.model.from_learner import from_learner
+from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
+from bntricks.runs.config import Config
+from bntricks.runs.resolve import with_hyper
+from bntricks.streams import Stream, View
+from bntricks.training.learner import Learner
+
+When = Literal["end", "every task"]
+NAME = "model.safetensors"
+
+
+def path_in(folder: Path, task: int | None = None) -> Path:
+    """Where the model is kept: the final one, or that after a task, counted from 1."""
+    return folder / (NAME if task is None else f"model-after-task-{task}.safetensors")
+
+
+def paths_in(folder: Path, when: When, tasks: int) -> list[Path]:
+    """All that a finished run leaves."""
+    earlier = range(1, tasks) if when == "every task" else ()
+    return [*(path_in(folder, task) for task in earlier), path_in(folder)]
+
+
+def save(learner: Learner, stream: Stream, index: int, *, config: Config, path: Path) -> None:
+    """Write what the learner knows when this task, counted from 0, is over."""
+    tasks = _new_classes(stream, index)
+    metadata = _describe(config, stream, learner, tasks)
+    labels = [label for classes in tasks for label in classes]
+    write(from_learner(learner, metadata, labels), path, memory=not learner.method.joint)
+
+
+def _new_classes(stream: Stream, index: int) -> list[tuple[int, ...]]:
+    """The classes of each task so far that no earlier one had."""
+    seen: set[int] = set()
+    tasks = []
+    for task in stream[: index + 1]:
+        tasks.append(tuple(label for label in task.classes if label not in seen))
+        seen.update(task.classes)
+    return [classes for classes in tasks if classes]
+
+
+def _describe(
+    config: Config, stream: Stream, learner: Learner, tasks: list[tuple[int, ...]]
+) -> Metadata:
+    plain = config.net == "resnet" and config.norm == "bn" and config.momentum is None
+    shape = config.model_dump(include={"width", "blocks", "stages"})
+    policy, view = learner.method.memory, learner.view
+    assert isinstance(view, View)
+    return describe(
+        **config.model_dump(
+            include={"method", "lr", "optimiser", "schedule", "even_batches", "seed"}
+            | {"batch", "memory_batch"}
+        ),
+        versions={"bntricks": version("bntricks"), "torch": str(torch.__version__)},
+        hyper=with_hyper(config, stream.name).hyper,
+        memory=config.memory or stream.memory,
+        tasks=len(stream) if policy is not None and policy.needs_task_count else None,
+        # Of any other network only its owner has the code, as of one that was adopted.
+        network=Network(channels=stream.shape[0], **shape) if plain else None,
+        shape=stream.shape,
+        view=Preprocessing(**asdict(view)),
+        taught=tuple(
+            LearnedTask(
+                classes=tuple(stream.class_names[label] for label in classes),
+                images=sum(
+                    int((task.train.y == label).sum()) for task in stream for label in classes
+                ),
+                epochs=config.epochs,
+                date=today(),
+            )
+            for classes in tasks
+        ),
+    )
