@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bntricks.paper import STREAMS, Claim, load_study
-from bntricks.report.build import counted
+from bntricks.report.overview import counted
 from bntricks.report.results import metric_title
 from bntricks.report.tables import Cell, Table, number, to_markdown
 from results_page.evidence import FEWEST_SEEDS, STUDIES, Evidence, Finding, distinct
