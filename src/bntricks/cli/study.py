@@ -126,12 +126,14 @@ def study(
             results = sweep(configs, shared, workers=count, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
-        # The command that repeats the study, without what is particular to this machine.
+        # The command that repeats the study, without how this machine computes it.
         words = ["bnt", "study", name, "--scale", scale]
         words += ["--seeds", str(seeds)] if seeds else []
         words += ["--methods", *methods] if methods else []
         words += ["--streams", *streams] if streams else []
-        command = shlex.join(words + ["--all"] * all)
+        words += ["--all"] * all
+        words += ["--data", str(data)] if data else []
+        command = shlex.join([*words, "--out", str(out)])
         _write_and_show(build(records, chosen, scale, command=command), out, json)
     raise_failures(results)
 
@@ -190,18 +192,25 @@ def report(
 
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
-    _write_and_show(build(records, chosen, None if chosen is None else scale), out, json)
+    words = ["bnt", "report", *map(str, runs), "--out", str(out)]
+    words += ["--study", study, "--scale", scale] if study else []
+    judged = None if chosen is None else scale
+    _write_and_show(build(records, chosen, judged, command=shlex.join(words)), out, json)
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
-    """Results, and verdicts if the study makes any claims."""
+    """Results as the paper prints them, and verdicts if the study makes any claims."""
     from bntricks.report.files import write
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.tables import fitted, terminal_width, to_json, to_rich
 
     page = write(report, out)
     if json:
         print_json({"page": str(page), "tables": [to_json(table) for table in report.tables]})
         return
-    for table in report.tables:
-        console.out.print(to_rich(table))
+    printed = [report.form, *([report.verdict_table] if report.verdict_table else [])]
+    for table in printed:
+        for part in fitted(table, console.out.width, terminal_width):
+            console.out.print(to_rich(part))
+    for line in report.overview.missing:
+        console.say(f"missing: {line}")
     console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")

@@ -114,7 +114,10 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
     for stream, groups in streams.items():
         title = stream_title(stream)
         if figure := over_memory(groups):
-            yield StreamPart(title, tuple(groups), tuple(_named([figure], names)))
+            labels = {row["label"] for row in figure.rows}
+            sized = {each.label: each for m in memories(groups) for each in _with_memory(groups, m)}
+            lines = tuple(each for label, each in sized.items() if label in labels)
+            yield StreamPart(title, lines, tuple(_named([figure], names)))
         for memory in memories(groups):
             own = _with_memory(groups, memory)
             drawn = [curves(own), per_task(own), task_lines(own), matrices(own), cost(own)]

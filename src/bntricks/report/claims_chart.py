@@ -42,7 +42,7 @@ def verdict_chart(
         alt.Scale(domain=list(looks), range=list(values))
         for values in zip(*looks.values(), strict=True)
     )
-    labels = {row["claim"]: textwrap.wrap(row["claim"], LINE_LENGTH) for row in rows}
+    labels = {row["claim"]: _lines(row["claim"]) for row in rows}
     text = LINE_OF_TEXT * max(map(len, labels.values()))
     axis = alt.Axis(titleAnchor="end", orient="bottom", labelOverlap=True)
     x = partial(alt.X, title=f"difference in points {remark}".rstrip(), axis=axis)
@@ -78,6 +78,10 @@ def verdict_chart(
     paper = any(row["shown"] == "the paper" for row in rows)
     words_below += ", and the paper's own differences." if paper else "."
     return Figure("differences", title, words_below, whole.add_params(legend_pick("shown")), rows)
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, LINE_LENGTH, break_on_hyphens=False)
 
 
 def _rows(judgements: Sequence[Judgement]) -> Iterator[Row]:

@@ -17,9 +17,7 @@ METRICS = ("acc", "bwt")
 BOUNDS = ("joint", "sgd")
 """What no method is expected to leave: all data at once, and nothing against forgetting."""
 BNT = "-bnt"
-BOLD = (
-    "Bold: the better of a method and its BN Tricks form, or the best where there is no such pair."
-)
+BOLD = "Bold: the best of a method and its BN Tricks forms, or of all rows if there are none."
 POSITIVE = "A positive BWT is not bold: tasks were hardly known right after they were learned."
 
 
@@ -214,8 +212,8 @@ def _notes(groups: Sequence[Group], lines: Sequence[Line]) -> list[str]:
     notes = [f"In percent, mean ± standard deviation over {seeds}. {BOLD}"]
     bounds = [line.title for line in lines if line.method in BOUNDS]
     if bounds:
-        verb = "is a bound" if len(bounds) == 1 else "are bounds"
-        notes.append(f"{' and '.join(bounds)} {verb}, not a rival.")
+        verb = "is a bound, not a rival" if len(bounds) == 1 else "are bounds, not rivals"
+        notes.append(f"{' and '.join(bounds)} {verb}.")
     if any((group.mean("bwt") or 0) > 0 for group in groups):
         notes.append(POSITIVE)
     return [*notes, *protocol_notes(groups)]

@@ -4,7 +4,9 @@ estimated, generously, from the characters of Computer Modern."""
 
 from __future__ import annotations
 
+import math
 import re
+import textwrap
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,11 +17,15 @@ COLUMN, TEXT = 230.0, 340.0
 """Points: a column of two, and the text block of LaTeX's own article class, which is narrow."""
 SIZES = {"small": 4.75, "footnotesize": 4.4, "scriptsize": 4.05}
 """Fonts from large to small, with the width of a digit in points."""
+SMALLEST = "scriptsize"
+"""Of these, and what paragraphs are set in."""
 GAP = 6.0
 """Between columns, in points."""
 LEAST_PARAGRAPH = 90.0
-ROWS = 22
-"""Of a part, if cells are paragraphs: more would be higher than a page."""
+LINES = 36
+"""Of a part, beside its title and notes: more would be higher than a page."""
+LONGEST_WORD = 15
+"""Letters after which a word in a paragraph may be broken."""
 
 SYMBOLS = re.compile(r"\bB_(t_mix|t|M|p|b)\b|\|M\|")
 """The paper's batches and the size of its memory."""
@@ -110,20 +116,38 @@ def _ascii(letter: str) -> str:
 
 
 def _by_height(table: Table) -> Iterator[Table]:
-    """Parts of a long table of paragraphs."""
-    if not any(_paragraph(table, index) for index in range(len(table.columns))):
-        yield table
-        return
-    for first in range(0, len(table.rows), ROWS):
-        rows = table.rows[first : first + ROWS]
-        rules = frozenset(rule - first for rule in table.rules if rule > first)
-        notes = table.notes if first + ROWS >= len(table.rows) else ()
-        yield replace(table, rows=rows, rules=rules, notes=notes)
+    """Parts that are no higher than a page."""
+    first, lines = 0, 0
+    for index in range(len(table.rows)):
+        own = _lines(table, index)
+        if lines + own > LINES:
+            yield _rows(table, first, index)
+            first, lines = index, 0
+        lines += own
+    yield _rows(table, first, len(table.rows))
+
+
+def _rows(table: Table, first: int, end: int) -> Table:
+    rules = frozenset(rule - first for rule in table.rules if first < rule < end)
+    notes = table.notes if end == len(table.rows) else ()
+    return replace(table, rows=table.rows[first:end], rules=rules, notes=notes)
+
+
+def _lines(table: Table, row: int) -> int:
+    """How many lines a row takes, if the ends of lines stay empty for a sixth."""
+    room = COLUMN if _least_width(table) <= COLUMN else TEXT
+    widths = [each[2:-3] for each in _alignments(table, room, SMALLEST) if each[0] == "p"]
+    cells = [cell for index, cell in enumerate(table.rows[row]) if _paragraph(table, index)]
+    lengths = [1.2 * SIZES[SMALLEST] * len(cell.text) for cell in cells]
+    needed = (math.ceil(n / float(width)) for n, width in zip(lengths, widths, strict=True))
+    return max(needed, default=1)
 
 
 def _float(table: Table) -> str:
     starred, room = ("", COLUMN) if _least_width(table) <= COLUMN else ("*", TEXT)
-    size = next((s for s in SIZES if _width(table, s) <= room), "scriptsize")
+    paragraphs = any(_paragraph(table, index) for index in range(len(table.columns)))
+    fonts = [] if paragraphs else [size for size in SIZES if _width(table, size) <= room]
+    size = next(iter(fonts), SMALLEST)
     spans = [rf"\multicolumn{{{n}}}{{c}}{{{latex(h)}}}" for h, n in table.spans()]
     rows = [" & ".join(map(latex, table.columns))]
     rows += [" & ".join(_cell(table, i, c) for i, c in enumerate(row)) for row in table.rows]
@@ -163,9 +187,16 @@ def _cell(table: Table, index: int, cell: Cell) -> str:
         # Not latex(): in mathematics a hyphen is a minus. Braces take the space around ±.
         text = cell.text.replace(" ± ", r"{\pm}").replace(",", "{,}").replace("%", r"\%")
         return rf"$\mathbf{{{text}}}$" if cell.bold else f"${text}$"
-    text = latex(cell.text)
+    paragraph = _paragraph(table, index)
+    text = _breakable(cell.text) if paragraph else latex(cell.text)
     text = rf"\textbf{{{text}}}" if cell.bold and cell.text else text
-    return rf"{{\raggedright {text}\par}}" if _paragraph(table, index) else text
+    return rf"{{\raggedright {text}\par}}" if paragraph else text
+
+
+def _breakable(text: str) -> str:
+    """Words that are too long for a line may end anywhere."""
+    words = (textwrap.wrap(word, LONGEST_WORD, break_on_hyphens=False) for word in text.split())
+    return " ".join(r"\hspace{0pt}".join(map(latex, parts)) for parts in words)
 
 
 def _alignments(table: Table, room: float, size: str) -> Iterator[str]:
@@ -188,7 +219,7 @@ def _paragraph(table: Table, index: int) -> bool:
 
 
 def _least_width(table: Table) -> float:
-    return _width(table, "scriptsize")
+    return _width(table, SMALLEST)
 
 
 def _width(table: Table, size: str) -> float:

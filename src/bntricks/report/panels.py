@@ -32,6 +32,8 @@ NUMBERS_UP_TO = 10
 TIP_AFTER = alt.Tooltip("after:O", title="after task")
 BESIDE = 60
 """What a panel needs beside its width: its axis, and some air."""
+WIDEST = 280
+"""A panel, which has to fit a phone."""
 BREAK = "¶"
 """Between the lines of a panel's name; a control character would be escaped."""
 
@@ -40,7 +42,7 @@ def matrices(groups: Sequence[Group]) -> Figure:
     """R for each method, as a mean over seeds."""
     rows = _rows(groups)
     tasks = max(row["after"] for row in rows)
-    side = max(150, 18 * tasks)
+    side = max(150, min(18 * tasks, WIDEST))
     chart = alt.Chart(width=side, height=side).encode(
         x=alt.X("task:O", title="task", axis=UPRIGHT),
         y=alt.Y("after:O", title="after task"),

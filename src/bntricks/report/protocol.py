@@ -56,4 +56,4 @@ def _text(value: Any) -> str:
         return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "default" if value is None else str(value)
+    return "unset" if value is None else str(value)

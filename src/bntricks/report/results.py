@@ -58,13 +58,16 @@ def verdict_table(
 
 
 def printed_verdicts(table: Table) -> Table:
-    """The columns of claims that fit a page of print."""
+    """The columns of claims that fit a page of print, with what is said of ours in the title."""
     kept = [
         index
         for index, name in enumerate(table.columns)
         if name.startswith(("#", "Verdict", "Claim", "Paper", "Ours", "95%", "p (Holm)"))
     ]
-    return only(table, kept)
+    narrow = only(table, kept)
+    remarks = [name.removeprefix("Ours") for name in narrow.columns if name.startswith("Ours ")]
+    columns = tuple("Ours" if name.startswith("Ours ") else name for name in narrow.columns)
+    return replace(narrow, title="".join([narrow.title, *remarks]), columns=columns)
 
 
 def _verdict(judged: Judgement) -> str:
