@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
+from bntricks.paper import load_study, study_names
 from bntricks.report.cost import cost
 from bntricks.report.files import offline
 from bntricks.report.groups import group
@@ -87,3 +88,10 @@ def test_at_most_eight_are_emphasised_and_pairs_before_others():
     assert own["er"].emphasised
     assert own["er-bnt"].emphasised
     assert {own[name].colour for name in names if not own[name].emphasised} == {GREY}
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_no_two_coloured_methods_of_a_study_share_a_colour(name):
+    colours = [colour(method) for method in load_study(name).methods]
+    coloured = [each for each in colours if each != GREY]
+    assert len(set(coloured)) == len(coloured)

@@ -35,6 +35,8 @@ VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 """The version that a figure's spec is written in."""
 LETTER = 6.6
 """The width of a letter in points, of the font that names are drawn in."""
+USUAL_NAME = 18
+"""Letters of a name in a legend that is not of methods."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Figure:
             spec["padding"] = {"left": 5, "top": 5, "bottom": 5, "right": self.ends}
         # How much room names need, for whoever shows the chart in more or less of it.
         names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
-        room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=0)}
+        room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
         # The description is what a screen reader says.
         description = shown(f"{self.title}. {self.text}")
         return {**spec, "usermeta": room, "description": description}

@@ -31,8 +31,7 @@ COLOURS = {
     "icarl-bnt-no-simulator": "#7B9E1F",
     "icarl-bnt-imbalance-tracker": "#5B6FD6",
 }
-"""Of the paper's other methods and of the controls. The two of Table 2 that are grey in no figure
-share no figure with the two of Table 1 that have their colours."""
+"""Of the paper's other methods and of the controls. Methods with one colour share no study."""
 SPARE = ("#C562A0", "#B98A00", "#8A63C7", "#D14B5A", "#7B9E1F", "#5B6FD6", "#2A9DA8")
 """For methods that nobody chose a colour for: their name decides."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
@@ -55,7 +54,8 @@ class Look:
 def looks(groups: Sequence[Group]) -> dict[str, Look]:
     """The look of each group, by its label. Of more than eight coloured ones, those without a BN
     Tricks form beside them turn grey first, and later ones before earlier ones."""
-    families = list(dict.fromkeys((_base(each, groups), each.variant) for each in groups))
+    pairs_first = sorted(groups, key=lambda each: not _paired(each, groups))
+    families = list(dict.fromkeys((_base(each, groups), each.variant) for each in pairs_first))
     coloured = [each for each in groups if colour(each.method) != GREY]
     coloured.sort(key=lambda each: not _paired(each, groups))
     emphasised = {each.label for each in coloured[:MOST_EMPHASISED]}
@@ -63,8 +63,8 @@ def looks(groups: Sequence[Group]) -> dict[str, Look]:
     for each in groups:
         rank = families.index((_base(each, groups), each.variant))
         dash = DASHES[rank // len(SHAPES) % len(DASHES)]
-        if _paired(each, groups) and not each.method.endswith(BNT):
-            dash = PLAIN
+        if _paired(each, groups):
+            dash = SOLID if each.method.endswith(BNT) else PLAIN
         own = colour(each.method) if each.label in emphasised else GREY
         found[each.label] = Look(own, dash, SHAPES[rank % len(SHAPES)])
     return found
