@@ -100,6 +100,12 @@ def test_what_needs_no_memory_stands_beside_every_size_of_it():
     assert [sgd[f"|M| = {size} ACC"].text for size in (200, 500)] == ["9.00", "9.00"]
 
 
+def test_a_method_that_was_run_with_a_size_of_its_own_is_not_lost():
+    trained = [run for size in (200, 500) for run in runs("er", [30.0], memory=size)]
+    table = paper_form(group([*trained, *runs("gem", [20.0], memory=300)]))
+    assert rows(table)["GEM"]["|M| = 300 ACC"].text == "20.00"
+
+
 def test_a_positive_bwt_is_not_the_best():
     odd = [a_run("er-bnt-no-simulator", r=[[10.0, None], [40.0, 20.0]])]
     table = paper_form(group([*runs("er", [50.0]), *runs("er-bnt", [60.0]), *odd]))

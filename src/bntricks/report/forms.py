@@ -57,9 +57,7 @@ def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
     if batches:
         columns, heads = [*columns, "EMA", "Model parameters"], [*heads, "", ""]
     for place in places:
-        own = [
-            n for m in METRICS for n in ((m.upper(), f"paper {m.upper()}")[: 1 + with_paper[place]])
-        ]
+        own = [name for metric in METRICS for name in _names(metric, with_paper[place])]
         columns += own
         heads += [_head(place, places)] * len(own)
     rows = tuple(
@@ -91,13 +89,12 @@ def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
 
 
 def memories(groups: Sequence[Group]) -> list[int | None]:
-    """The sizes that some method of these was run with; None alone if no method has several."""
-    sizes: dict[tuple[str, str], set[int]] = {}
-    for group in groups:
-        if (memory := group.knobs["memory"]) is not None:
-            sizes.setdefault((group.method, group.variant), set()).add(memory)
-    several = [own for own in sizes.values() if len(own) > 1]
-    return [*sorted(set().union(*several))] if several else [None]
+    """Every size of the memory, if some method was run with several; else None alone."""
+    sized = [group for group in groups if group.knobs["memory"] is not None]
+    methods = {(group.method, group.variant) for group in sized}
+    if len(sized) == len(methods):
+        return [None]
+    return [*sorted({int(group.knobs["memory"]) for group in sized})]
 
 
 def _places(groups: Sequence[Group]) -> list[Place]:
