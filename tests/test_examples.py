@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 EXECUTED = {
     *("add_classes.py", "own_loop.py", "own_method.py", "reproduce_a_table.py"),
     "diagnose_a_model.py",  # in tests/doctor
+    "my_method.py",  # in tests/test_imports.py, and with my_study.toml in tests/cli
 }
 
 

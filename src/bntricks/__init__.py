@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
+    from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model import Model as Model
@@ -65,6 +66,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     )
     from bntricks.sweeps.local import Failure as Failure, Shared as Shared, sweep as sweep
     from bntricks.sweeps.plan import plan as plan
+    from bntricks.sweeps.search import Range as Range, search as search
     from bntricks.training.learner import Learner as Learner
     from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
 
@@ -74,6 +76,7 @@ _NAMES = {
     "doctor": "Diagnosis diagnose mixed",
     "errors": "RunError UserError",
     "estimator": "IncrementalClassifier",
+    "imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
     "model": "Model",
@@ -99,6 +102,7 @@ _NAMES = {
     "streams": "View from_arrays open_stream",
     "sweeps.local": "Failure Shared sweep",
     "sweeps.plan": "plan",
+    "sweeps.search": "Range search",
     "training.learner": "Learner",
     "training.optimisers": "OPTIMISERS",
 }

@@ -6,7 +6,8 @@ it for its reader. The command line says `--memory-batch`, scikit-learn's estima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import difflib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +96,12 @@ def within_memory() -> Iterator[None]:
             "there is not enough memory for this: a smaller network, batch, image size or memory "
             "of images needs less"
         ) from None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The name that was probably meant, as a question; empty if none is near."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f", did you mean {close[0]}?" if close else ""
 
 
 def first_mistake(error: ValidationError) -> str:

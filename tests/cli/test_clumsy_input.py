@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bntricks.cli.study import _duration
+from bntricks.cli.training import _duration
 
 SMALL = ("--stream", "seq-digits", "--images-per-class", 4, "--width", 2, "--stages", 2)
 

@@ -1,6 +1,7 @@
 """Studies from the command line: runs, verdicts, and failures that stay alone."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ import time
 import pytest
 
 from helpers.command_line import bnt, refused
+from helpers.pages import ROOT
 
 pytestmark = pytest.mark.journey
 
@@ -76,9 +78,27 @@ def test_a_study_of_features_ends_with_maps_and_a_report_shows_them_again(name, 
 
 def test_an_unknown_study_or_method_is_a_clear_line(tmp_path):
     refused(bnt("study", "pilto", cwd=tmp_path), "unknown study 'pilto'", "did you mean pilot?")
-    done = bnt("study", "pilot", "--methods", "gem", cwd=tmp_path)
-    refused(done, "pilot has no method gem", "er-cur+buf")
+    done = bnt("study", "pilot", "--methods", "gme", cwd=tmp_path)
+    refused(done, "unknown method 'gme': did you mean gem?")
     refused(bnt("study", "pilot", "--data", "nowhere", cwd=tmp_path), "nowhere", "does not exist")
+
+
+@pytest.mark.slow
+def test_a_study_of_ones_own_is_run_reported_and_changed(tmp_path):
+    for name in ("my_method.py", "my_study.toml"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    flags = ["study", "my_study.toml", "--import", "my_method.py"]
+    done = bnt(*flags, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    verdicts = json.loads(done.stdout)["tables"][1]
+    assert verdicts["title"] == "The study's claims"
+    assert len(verdicts["rows"]) == 3
+    reported = bnt("report", "runs", "--study", "runs/study.toml", "--json", cwd=tmp_path)
+    assert json.loads(reported.stdout)["tables"][1]["rows"] == verdicts["rows"]
+    changed = bnt(*flags, "--lr", "0.1", "--out", "changed", cwd=tmp_path)
+    words = " ".join(changed.stdout.split())
+    assert "not judged (changed protocol)" in words
+    assert "Not the study's own protocol: lr 0.1 (study: 0.03)" in words
 
 
 def test_a_report_of_nothing_is_a_clear_line(tmp_path):

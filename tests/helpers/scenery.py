@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from bntricks import Batch, Memory, View
 from helpers.colours import COLOURS, pictures, write_folder
+from helpers.own_code import EXAMPLE
 
 
 def readme():
@@ -33,6 +34,11 @@ def getting_started():
     x = torch.cat([torch.from_numpy(pictures(colour)) for colour in list(COLOURS)[:4]])
     y = torch.arange(4).repeat_interleave(12)
     return {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
+
+
+def own_code():
+    Path("my.py").write_bytes(EXAMPLE.read_bytes())
+    return {}
 
 
 def doctor():
@@ -118,4 +124,5 @@ SCENERY = {  # the other pages stand on their own
     "docs/your-model.md": your_model,
     "docs/own-loop.md": own_loop,
     "docs/own-network.md": own_network,
+    "docs/own-code.md": own_code,
 }

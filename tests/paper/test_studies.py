@@ -51,6 +51,10 @@ def test_there_is_a_study_for_every_artefact():
     assert artefacts >= {"Figure 1 b", "Figure 1 c"}
 
 
+def test_every_study_of_the_paper_has_all_scales():
+    assert all(set(study.scale) == set(SCALES) for study in studies() if study.streams)
+
+
 def test_an_unknown_study_is_answered_with_the_nearest_name():
     with pytest.raises(UserError, match=r"unknown study 'ablations': did you mean ablation\?"):
         load_study("ablations")
@@ -280,7 +284,10 @@ STATEMENT = {
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"variants": [{"overrides": {"epoch": 3}}]}, "epoch 3: extra inputs"),
+        (
+            {"variants": [{"overrides": {"epoch": 3}}]},
+            "epoch: no option of a run, did you mean epochs",
+        ),
         ({"variants": [{"overrides": {"epochs": 0}}]}, "epochs 0: input should be greater"),
         ({"variants": [{"overrides": {"seed": 1}}]}, "seed: decided by the study"),
         ({"variants": [{}, {}]}, "two variants have the same label"),
@@ -288,7 +295,7 @@ STATEMENT = {
             {"variants": [{}, {"label": "few", "overrides": {"memory": 200}}]},
             "a variant changes memory, so all must set it",
         ),
-        ({"scale": {"lite": {"seeds": 2}}}, "all of paper, medium, lite, smoke"),
+        ({"scale": {}}, "a study with runs needs one of paper, medium, lite, smoke"),
         ({"costly": [{"method": "gem", "stream": "seq-cifar10"}]}, "gem on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "b": {"method": "sgd"}}]}, "sgd on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "variant": "none"}]}, "no variant 'none'"),

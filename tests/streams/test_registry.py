@@ -76,7 +76,7 @@ def test_the_default_share_is_no_wish_for_another_split():
 def own_stream(monkeypatch):
     """A stream that somebody else's module registers."""
     monkeypatch.setattr(registry, "STREAMS", dict(STREAMS))
-    monkeypatch.setattr(registry, "_OPENERS", dict(registry._OPENERS))
+    monkeypatch.setattr(registry.OPENERS, "_entries", dict(registry.OPENERS.entries()))
 
     @registry.stream(
         "mine", summary="noise", tasks="2 × 1", image_size=8, memory=9, data="embedded"

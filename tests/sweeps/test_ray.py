@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.command_line import bnt, refused
+from helpers.own_code import own_method
 from helpers.sameness import STUDY, results, tables, until
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
@@ -120,6 +121,30 @@ def test_a_study_that_loses_a_node_ends_with_the_same_tables(tmp_path, cluster):
     assert results(tmp_path / "there") == results(tmp_path / "here")
     assert len(results(tmp_path / "here")) == 8
     assert tables(out) == tables(here.stdout)
+
+
+OWN = """
+import sys
+from pathlib import Path
+from bntricks import Config, Shared, import_code
+from bntricks.runs.record import Record
+from bntricks.sweeps.ray import Request, sweep_on_ray
+
+import_code("my.py")
+Path("my.py").unlink()
+little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=24, epochs=1)
+shared = Shared(out=Path("runs"))
+[record] = sweep_on_ray([Config(method="mine", **little)], shared, Request(sys.argv[1]))
+assert isinstance(record, Record), record
+assert record.config.imports.keys() == {"my.py"}
+"""
+
+
+def test_a_file_of_the_users_own_is_shipped_to_the_nodes(tmp_path, cluster):
+    own_method(tmp_path)
+    command = [sys.executable, "-c", OWN, cluster.address]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def a_study(folder, cluster):

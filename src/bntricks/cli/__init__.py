@@ -23,6 +23,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     predict,
     run,
     study,
+    sweep,
 )
 from bntricks.cli.app import app, closest_flag, flag
 from bntricks.errors import (
@@ -34,6 +35,7 @@ from bntricks.errors import (
     within_memory,
 )
 from bntricks.files import shown
+from bntricks.imports import own_fault
 
 
 def main() -> NoReturn:
@@ -65,7 +67,8 @@ def main() -> NoReturn:
     except Exception as error:
         if stopped:  # a compiled library may have made an error of its own out of the request
             sys.exit(stopped[0])
-        message, code = _unplanned(error)
+        fault = own_fault(error)
+        message, code = _unplanned(error) if fault is None else (fault, 1)
     console.complain(message)
     sys.exit(code)
 
@@ -107,7 +110,7 @@ def _suggestion() -> str | None:
     """The flag that was probably meant: a misspelt switch is parsed as a hyper-parameter, and then
     lacks a value."""
     command, *words = [*sys.argv[1:], ""]
-    for word in words if command in ("run", "learn") else ():
+    for word in words if command in ("run", "learn", "sweep") else ():
         if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):
             return f"unknown flag {word}: did you mean {close}?"
     return None

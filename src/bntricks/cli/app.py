@@ -46,7 +46,25 @@ Count = Annotated[int, whole(gte=1)]
 Threads = Annotated[int, whole(gte=1, lte=1024)]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
+Imports = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--import",
+        negative=(),
+        help="A Python file or module of yours that registers methods, streams, networks or norms; "
+        "it is executed. May be given several times.",
+    ),
+]
 Paths = Annotated[tuple[Path, ...], Parameter(negative=())]
+
+
+def import_all(names: Imports) -> None:
+    """Import the user's own code, before anything is looked up by name."""
+    if names:
+        from bntricks.imports import import_code
+
+        for name in names:
+            import_code(name)
 
 
 def flag(option: str) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Names, Switch, app, whole
+from bntricks.cli.app import Count, Imports, Json, Names, Switch, app, import_all, whole
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 
@@ -26,6 +26,7 @@ def bench(
     rounds: Annotated[int, whole(gte=6)] = 15,
     norms: Switch = False,
     scaling: Switch = False,
+    imports: Imports = (),
     json: Json = False,
 ) -> None:
     """Measure this machine: steps, epochs, evaluation and more, as ratios to plain PyTorch.
@@ -52,6 +53,7 @@ def bench(
     json
         Print the table as one JSON object.
     """
+    import_all(imports)
     if norms and (parts or methods or scaling):
         raise UserError("--norms is measured by itself: leave out --parts, --methods and --scaling")
     if scaling and (parts or methods or width is not None):

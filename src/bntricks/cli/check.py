@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Names, app
+from bntricks.cli.app import Imports, Json, Names, app, import_all
 from bntricks.cli.printing import print_json
 from bntricks.errors import RunError
 
@@ -22,6 +22,7 @@ def check(
     device: str = "cpu",
     parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
     methods: Names = (),
+    imports: Imports = (),
     json: Json = False,
 ) -> None:
     """Check that a device computes what the CPU does: every method, resuming, models and more.
@@ -44,6 +45,7 @@ def check(
     """
     from bntricks.bench.device import check_on
 
+    import_all(imports)
     rows: list[dict[str, Any]] = []
     try:
         with console.reporting() as report:

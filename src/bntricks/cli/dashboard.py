@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 def labels(configs: Sequence[Config]) -> list[str]:
     """A name for each run without its seed: its method, its stream, and whatever else differs
     and is set."""
-    values = [config.model_dump(mode="json", exclude={"hyper"}) for config in configs]
-    always_named = ("method", "stream", "seed")
+    values = [{**config.model_dump(mode="json"), **config.hyper} for config in configs]
+    always_named = ("method", "stream", "seed", "hyper")
     varying = [
         key
-        for key in (values[0] if values else {})
-        if key not in always_named and any(each[key] != values[0][key] for each in values)
+        for key in dict.fromkeys(key for each in values for key in each)
+        if key not in always_named and any(each.get(key) != values[0].get(key) for each in values)
     ]
     return [
         f"{each['method']} on {each['stream']}"
         + "".join(
-            f", {key.replace('_', ' ')} {each[key]}" for key in varying if each[key] is not None
+            f", {key.replace('_', ' ')} {each[key]}" for key in varying if each.get(key) is not None
         )
         for each in values
     ]

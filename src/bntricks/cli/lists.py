@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Switch, app, flag
+from bntricks.cli.app import Imports, Json, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json
 from bntricks.errors import UserError
 from bntricks.runs.config import NORM_KNOBS
 
 
 @app.command
-def methods(*, json: Json = False, markdown: Switch = False) -> None:
+def methods(*, json: Json = False, markdown: Switch = False, imports: Imports = ()) -> None:
     """List every method with its recipe: the columns of the paper's ablation table.
 
     Parameters
@@ -25,6 +25,7 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
     """
     from bntricks.methods import entries
 
+    import_all(imports)
     recipes = [(entry, entry.factory().columns()) for entry in entries().values()]
     if json:
         print_json(
@@ -66,7 +67,13 @@ def methods(*, json: Json = False, markdown: Switch = False) -> None:
 
 
 @app.command
-def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None = None) -> None:
+def norms(
+    *,
+    json: Json = False,
+    markdown: Switch = False,
+    picture: Path | None = None,
+    imports: Imports = (),
+) -> None:
     """List everything that can normalise a network, with its formula.
 
     Parameters
@@ -80,6 +87,7 @@ def norms(*, json: Json = False, markdown: Switch = False, picture: Path | None 
     """
     from bntricks.networks.norms import NORMS, describe, knobs, summary, use_of_phi
 
+    import_all(imports)
     if picture is not None:
         _draw(picture)
         return
@@ -140,7 +148,7 @@ def _knob(knob: tuple[str, Any]) -> str:
 
 
 @app.command
-def streams(*, json: Json = False) -> None:
+def streams(*, json: Json = False, imports: Imports = ()) -> None:
     """List every stream of tasks that can be learned.
 
     Parameters
@@ -151,7 +159,10 @@ def streams(*, json: Json = False) -> None:
     from dataclasses import asdict
 
     from bntricks.streams import STREAMS
+    from bntricks.streams.registry import OPENERS
 
+    import_all(imports)
+    OPENERS.entries()  # those of installed packages too
     rows = [asdict(info) for info in STREAMS.values()]
     if json:
         print_json(rows)

@@ -24,11 +24,13 @@ def spread(value: dict[str, float | None] | None) -> str:
     return f"{value['mean']:.1f}" + ("" if value["sd"] is None else f" ± {value['sd']:.1f}")
 
 
-def raise_failures(results: Sequence[Record | Failure]) -> None:
-    """Report the runs that failed, which did not stop the others, and make the exit code 1."""
+def raise_failures(results: Sequence[Record | Failure], names: Sequence[str] = ()) -> None:
+    """Report the runs that failed, which did not stop the others, and make the exit code 1. `names`
+    are those of all runs, where their methods alone do not tell them apart."""
     from bntricks.sweeps.local import Failure
 
-    failed = [result for result in results if isinstance(result, Failure)]
+    names = names or [result.config.method for result in results]
+    failed = [(n, r) for n, r in zip(names, results, strict=True) if isinstance(r, Failure)]
     if failed:
-        lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failed)
+        lines = (f"{name}, seed {each.config.seed}: {each.reason}" for name, each in failed)
         raise RunError("\n".join(lines))

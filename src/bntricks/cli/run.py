@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import Json, Seconds, Switch, app, refuse_misspelt
+from bntricks.cli.app import Imports, Json, Seconds, Switch, app, import_all, refuse_misspelt
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
 
@@ -28,6 +28,7 @@ def run(
     checkpoint_seconds: Seconds = 120.0,
     tensorboard: Switch = False,
     force: Switch = False,
+    imports: Imports = (),
     json: Json = False,
     **hyper: float,
 ) -> None:
@@ -42,6 +43,7 @@ def run(
     - `bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8`
     - `bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5`
     - `bnt run --stream folder --data photos --classes-per-task 5 --image-size 32`
+    - `bnt run --import my.py --method my-method --stream seq-digits`
 
     Parameters
     ----------
@@ -69,6 +71,7 @@ def run(
     from bntricks.runs.folder import run as train
     from bntricks.training.distributed import launched
 
+    import_all(imports)
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
     config = config.model_copy(update={"hyper": hyper, "ranks": launched()[1]})
@@ -92,6 +95,7 @@ def resume(
     *,
     data: Path | None = None,
     checkpoint_seconds: Seconds = 120.0,
+    imports: Imports = (),
     json: Json = False,
 ) -> None:
     """Continue an interrupted run from its newest checkpoint, to the same bits.
@@ -111,6 +115,7 @@ def resume(
     """
     from bntricks.runs.folder import resume as continue_run
 
+    import_all(imports)
     train = partial(continue_run, run, data=data, checkpoint_seconds=checkpoint_seconds)
     _train_and_print(train, json)
 

@@ -1,22 +1,49 @@
-"""`bnt study` and `bnt report`: the paper, from runs or from their records."""
+"""`bnt study` and `bnt report`: a study, from runs or from their records."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Names, Paths, Seconds, Switch, app
+from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
+from bntricks.cli.training import Work, train_all
+from bntricks.files import write_atomically
 from bntricks.paper import ScaleName, Study
+from bntricks.paper.study import DECIDED
+from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.report.build import Report
-    from bntricks.runs.record import Record
+
+COPY = "study.toml"
+"""Of a study of the user's own, beside its runs."""
+ELSEWHERE = {*DECIDED, "device", "ranks", "tasks"}
+"""Options of a run that a study has a flag of its own for, or none."""
+
+
+def _option(name: str) -> Any:
+    """An option of a run as one that need not be given."""
+    field = Config.model_fields[name]
+    parameters = [each for each in field.metadata if isinstance(each, Parameter)]
+    shown = Parameter(group="Another protocol than the study's own", show_default=False)
+    kind: Any = Annotated[(field.annotation | None, shown, *parameters)]  # type: ignore[operator]
+    return kind, Field(default=None, description=field.description)
+
+
+if TYPE_CHECKING:
+    Protocol = BaseModel
+else:
+    Protocol = create_model(
+        "Protocol",
+        __config__=ConfigDict(frozen=True, extra="forbid"),
+        **{name: _option(name) for name in Config.model_fields if name not in ELSEWHERE},
+    )
 
 
 @app.command
@@ -24,22 +51,18 @@ def study(
     name: str,
     /,
     *,
-    scale: ScaleName = "lite",
+    scale: ScaleName | None = None,
     seeds: Count | None = None,
     methods: Names = (),
     streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
     all: Switch = False,
-    data: Path | None = None,
-    out: Path = Path("runs"),
-    workers: Count | None = None,
     device: str = "cpu",
-    ray: str | None = None,
-    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0,
-    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0,
-    checkpoint_seconds: Seconds = 120.0,
+    work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
+    imports: Imports = (),
     json: Json = False,
+    protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
-    """Run a study of the paper, and say which of its claims hold.
+    """Run a study of the paper, or one of your own, and say which of its claims hold.
 
     Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, frameworks. Runs
     that are already there are not trained again, so an interrupted study continues where it
@@ -50,57 +73,47 @@ def study(
     - `bnt study pilot --scale smoke --stream seq-digits`
     - `bnt study ablation --scale lite --data ~/data --seeds 4`
     - `bnt study main --scale paper --ray auto --device cuda --gpus-per-run 0.25`
+    - `bnt study main --import my.py --methods er my-method --lr 0.1`
 
     Parameters
     ----------
     name
-        The study.
+        The study, or a TOML file that describes one of your own.
     scale
         `paper` is the full protocol, `medium` all of its data with a small network, `lite` takes
         hours on a CPU and may still show effects, `smoke` takes seconds and only proves that it
-        runs.
+        runs [default: lite].
     seeds
         Repetitions [default: the scale's].
     methods
-        Only these of the study's methods; any methods for frameworks, which trains nothing.
+        Only these methods, which need not be the study's own.
     streams
         Only these of its streams, or other streams to run it on.
     all
         Also run what the paper left out because of its training time.
-    data
-        Folder with existing data [default: $BNT_DATA, or downloads].
-    out
-        Where runs are written, each in a folder of its own, and the report beside them.
-    workers
-        Runs at the same time, one thread each [default: one per core; on a GPU, one].
     device
         Where to compute: cpu, cuda, cuda:N or mps.
-    ray
-        Run on the Ray cluster at this address, or `auto` for the one this machine belongs to.
-    cpus_per_run
-        On Ray: cores reserved for each run.
-    gpus_per_run
-        On Ray: GPUs reserved for each run; 0.25 puts four runs on one.
-    checkpoint_seconds
-        Time between a run's checkpoints, in seconds.
     json
         Print results and verdicts as one JSON object.
     """
-    from bntricks.cli.dashboard import board
     from bntricks.paper import load_study
     from bntricks.report.build import build
-    from bntricks.sweeps.local import Failure, Shared, default_workers, sweep
-    from bntricks.sweeps.plan import plan, seconds_left
-    from bntricks.sweeps.ray import Request, sweep_on_ray
+    from bntricks.report.commands import words_of
+    from bntricks.sweeps.local import Failure
+    from bntricks.sweeps.plan import plan
 
+    import_all(imports)
     chosen = load_study(name)
+    own_study = Path(name).expanduser().read_bytes() if name.endswith(".toml") else None
+    options = protocol.model_dump(exclude_none=True)
     if not chosen.streams:
-        idle = {"--seeds": seeds, "--streams": streams, "--data": data, "--ray": ray}
+        idle = {"seeds": seeds, "streams": streams, "data": work.data, "ray": work.ray, **options}
         if any(idle.values()):
-            given = ", ".join(flag for flag, value in idle.items() if value)
+            given = ", ".join(flag(option) for option, value in idle.items() if value)
             console.complain(f"{name} draws recipes and trains nothing: {given} has no effect")
-        _draw(chosen, methods, out, json)
+        _draw(chosen, methods, work.out, json)
         return
+    scale = chosen.checked_scale(scale)
     configs = plan(
         chosen,
         scale,
@@ -109,40 +122,25 @@ def study(
         streams=streams,
         everything=all,
         device=device,
+        options=options,
     )
-    shared = Shared(data, out, probe=chosen.probe, checkpoint_seconds=checkpoint_seconds)
-    seconds = seconds_left(configs, data, out, chosen.probe, console.warnings)
-    runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
-    results: list[Record | Failure] = []
-    with board(configs) as sink:
-        if ray is not None:
-            console.complain(f"{runs}, {_duration(seconds)} of one core, on Ray")
-            request = Request(ray, cpus_per_run, gpus_per_run)
-            results = sweep_on_ray(configs, shared, request, sink)
-        elif configs:
-            count = min(workers or default_workers(configs), len(configs))
-            cores = f"{count} core{'s' * (count != 1)}"
-            console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
-            results = sweep(configs, shared, workers=count, sink=sink)
+    results = train_all(name, configs, work, chosen.probe)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
         # The command that repeats the study, without how this machine computes it.
         words = ["bnt", "study", name, "--scale", scale]
+        words += [word for own in imports for word in ("--import", own)]
         words += ["--seeds", str(seeds)] if seeds else []
         words += ["--methods", *methods] if methods else []
         words += ["--streams", *streams] if streams else []
+        words += [word for option, value in options.items() for word in words_of(option, value)]
         words += ["--all"] * all
-        words += ["--data", str(data)] if data else []
-        command = shlex.join([*words, "--out", str(out)])
-        _write_and_show(build(records, chosen, scale, command=command), out, json)
+        words += ["--data", str(work.data)] if work.data else []
+        command = shlex.join([*words, "--out", str(work.out)])
+        _write_and_show(build(records, chosen, scale, command=command), work.out, json)
+        if own_study is not None:  # so that `bnt report` can judge its claims again
+            write_atomically(work.out / COPY, own_study)
     raise_failures(results)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 2:
-        return "about a minute" if minutes else "less than a minute"
-    return f"about {minutes} minutes" if minutes < 120 else f"about {minutes / 60:.1f} hours"
 
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
@@ -165,7 +163,7 @@ def report(
     *,
     out: Path = Path("report"),
     study: str | None = None,
-    scale: ScaleName = "lite",
+    scale: ScaleName | None = None,
     json: Json = False,
 ) -> None:
     """Write tables, figures and a page from records alone; nothing is trained.
@@ -180,9 +178,9 @@ def report(
     out
         Where to write.
     study
-        Judge the claims of this study of the paper too.
+        Judge the claims of this study too: one of the paper's, or a TOML file.
     scale
-        The scale the study was run at.
+        The scale the study was run at [default: lite].
     json
         Print results and verdicts as one JSON object.
     """
@@ -192,10 +190,10 @@ def report(
 
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
+    scale = None if chosen is None else chosen.checked_scale(scale)
     words = ["bnt", "report", *map(str, runs), "--out", str(out)]
-    words += ["--study", study, "--scale", scale] if study else []
-    judged = None if chosen is None else scale
-    _write_and_show(build(records, chosen, judged, command=shlex.join(words)), out, json)
+    words += ["--study", study, "--scale", scale] if study and scale else []
+    _write_and_show(build(records, chosen, scale, command=shlex.join(words)), out, json)
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:

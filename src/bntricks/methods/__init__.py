@@ -45,9 +45,9 @@ class Entry:
         return {n: own.get(n, p.default) for n, p in parameters.items()}
 
 
-_METHODS: Registry[Entry] = Registry("method", home=__name__)
-entries = _METHODS.entries
-find = _METHODS.find
+METHODS: Registry[Entry] = Registry("method", home=__name__, group="bntricks.methods")
+entries = METHODS.entries
+find = METHODS.find
 
 
 def method(
@@ -58,7 +58,7 @@ def method(
     def register(factory: Callable[..., Method]) -> Callable[..., Method]:
         checked = validate_call(factory)
         summary = (inspect.getdoc(factory) or "").split("\n")[0]
-        _METHODS.add(name, Entry(name, title, summary, checked, by_stream))
+        METHODS.add(name, Entry(name, title, summary, checked, by_stream))
         if bnt:
 
             @wraps(checked)
@@ -67,7 +67,7 @@ def method(
 
             note = f"{title} with BN Tricks."
             entry = Entry(f"{name}-bnt", f"{title}-BNT", note, tricked, by_stream)
-            _METHODS.add(entry.name, entry)
+            METHODS.add(entry.name, entry)
         return factory
 
     return register

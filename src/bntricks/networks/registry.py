@@ -16,7 +16,9 @@ Builder = Callable[..., nn.Module]
 """(shape of a sample, outputs, *, width, blocks, stages, norm) to a network. Its last linear layer
 is its head."""
 
-NETWORKS: Registry[Builder] = Registry("network", home="bntricks.networks")
+NETWORKS: Registry[Builder] = Registry(
+    "network", home="bntricks.networks", group="bntricks.networks"
+)
 
 
 def build_network(

@@ -11,10 +11,15 @@ import difflib
 import tomllib
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from bntricks.errors import UserError
+from bntricks.files import reading, regular_bytes, shown
 from bntricks.paper.claims import STREAMS, Claim, Side
+from bntricks.paper.mistakes import explained
 from bntricks.paper.reported import Entry, Number, Reported
 from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant
 
@@ -44,13 +49,35 @@ def study_names() -> tuple[str, ...]:
     return tuple(sorted({name.removesuffix(".toml") for name in names} - {_REPORTED}))
 
 
+def load_study(name: str | Path) -> Study:
+    """The study of this name, or the one in a TOML file of your own."""
+    if isinstance(name, Path) or name.endswith(".toml"):
+        return _own_study(Path(name).expanduser())
+    return _paper_study(name)
+
+
+def _own_study(path: Path) -> Study:
+    with reading(path):
+        content = regular_bytes(path)
+    try:
+        values = tomllib.loads(content.decode())
+        return Study.model_validate({"name": path.stem, **values})
+    except ValidationError as error:
+        reason = explained(error, Study)
+    except ValueError as error:  # of TOML, or of its encoding
+        reason = f"not TOML: {error}"
+    raise UserError(f"{shown(path)}: {shown(reason)}")
+
+
 @cache
-def load_study(name: str) -> Study:
-    """The study of this name."""
+def _paper_study(name: str) -> Study:
     if name not in study_names():
         close = difflib.get_close_matches(name, study_names(), n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise UserError(f"unknown study {name!r}: {hint}there are {', '.join(study_names())}")
+        raise UserError(
+            f"unknown study {name!r}: {hint}there are {', '.join(study_names())}; one of your own "
+            "is a file that ends with .toml"
+        )
     return Study.model_validate(_read(name))
 
 

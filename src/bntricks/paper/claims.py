@@ -11,7 +11,15 @@ import re
 from itertools import product
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from bntricks.runs.metrics import METRICS
 
@@ -70,7 +78,7 @@ class Claim(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    where: str
+    where: str = ""
     kind: Kind
     metric: Metric
     a: Side
@@ -127,7 +135,7 @@ class Statement(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     text: str
-    where: str
+    where: str = ""
     kind: Kind
     metric: Annotated[tuple[Metric, ...], BeforeValidator(_as_tuple)]
     stream: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
@@ -136,6 +144,15 @@ class Statement(BaseModel):
     b: Party | None = None
     margin: float | None = None
     along: tuple[str, ...] = ()
+
+    @field_validator("text")
+    @classmethod
+    def _names_what_there_is(cls, text: str) -> str:
+        try:
+            text.format(metric="", stream="", variant="")
+        except (AttributeError, IndexError, KeyError, ValueError):
+            raise ValueError("it may name {metric}, {stream} and {variant} in braces") from None
+        return text
 
     def claims(self) -> tuple[Claim, ...]:
         return tuple(

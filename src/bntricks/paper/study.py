@@ -20,8 +20,9 @@ from pydantic import (
     model_validator,
 )
 
-from bntricks.errors import InvalidOptions
+from bntricks.errors import InvalidOptions, UserError, did_you_mean
 from bntricks.paper.claims import Claim, Side, Statement
+from bntricks.paper.mistakes import explained
 from bntricks.runs.config import NORM_KNOBS, Config, parse
 
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
@@ -30,9 +31,15 @@ SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 ProbeName = Literal["statistics", "overlap", "phi"]
 
 
+DECIDED = {"method", "hyper", "stream", "seed", "imports"}
+"""Options of a run that no override changes."""
+
+
 def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
-    if taken := overrides.keys() & {"method", "hyper", "stream", "seed"}:
+    if taken := overrides.keys() & DECIDED:
         raise ValueError(f"{', '.join(sorted(taken))}: decided by the study, not by an override")
+    for name in sorted(overrides.keys() - Config.model_fields.keys()):
+        raise ValueError(f"{name}: no option of a run{did_you_mean(name, Config.model_fields)}")
     try:
         Config(**overrides)
     except ValidationError as error:
@@ -79,9 +86,13 @@ class Pair(BaseModel):
 
 
 def _expanded(statements: Iterable[Any]) -> list[Claim]:
-    return [
-        claim for statement in statements for claim in Statement.model_validate(statement).claims()
-    ]
+    claims: list[Claim] = []
+    for number, statement in enumerate(statements, start=1):
+        try:
+            claims.extend(Statement.model_validate(statement).claims())
+        except ValidationError as error:
+            raise ValueError(f"claim {number}: {explained(error, Statement)}") from None
+    return claims
 
 
 class Study(BaseModel):
@@ -91,8 +102,8 @@ class Study(BaseModel):
 
     name: str
     title: str
-    artefacts: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Tables and figures of the paper that it reproduces."""
+    artefacts: tuple[str, ...] = ()
+    """Tables and figures of the paper that it reproduces; none if it is not about the paper."""
     methods: tuple[str, ...]
     streams: tuple[str, ...] = ()
     """Empty if the study trains nothing."""
@@ -106,8 +117,8 @@ class Study(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Study:
-        if self.streams and len(self.scale) < len(SCALES):
-            raise ValueError(f"{self.name}: a study with runs has all of {', '.join(SCALES)}")
+        if self.streams and not self.scale:
+            raise ValueError(f"{self.name}: a study with runs needs one of {', '.join(SCALES)}")
         labels = [variant.label for variant in self.variants]
         if len(set(labels)) < len(labels):
             raise ValueError(f"{self.name}: two variants have the same label")
@@ -135,6 +146,18 @@ class Study(BaseModel):
     def of_the_paper(self) -> bool:
         """Whether it reproduces a table or a figure; if not, it asks what the paper leaves open."""
         return any(artefact.startswith(("Table", "Figure")) for artefact in self.artefacts)
+
+    def checked_scale(self, scale: ScaleName | None) -> ScaleName:
+        """This scale, which the study must have; by default `lite`, or else its largest."""
+        if scale is None:
+            return min(self.scale, key=lambda each: (each != "lite", SCALES.index(each)))
+        if scale not in self.scale:
+            raise UserError(
+                f"{self.name} has no such scale: it has {', '.join(self.scale)}",
+                option="scale",
+                value=scale,
+            )
+        return scale
 
     def variant(self, label: str) -> Variant:
         for variant in self.variants:

@@ -97,7 +97,7 @@ def build(
         command=command,
         groups=tuple(groups),
         form=paper_form(groups, study),
-        results=results_table(groups),
+        results=results_table(groups, study, scale),
         cost=cost_table(groups),
         verdicts=tuple(judgements),
         verdict_table=verdict_table(judgements, remark, claims) if judgements else None,

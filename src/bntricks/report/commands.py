@@ -19,10 +19,11 @@ def run_command(config: Config) -> str:
     """The same for a run that has no record yet."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper = knobs.pop("hyper")
+    hyper, imports = knobs.pop("hyper"), knobs.pop("imports")
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
-    flags = [_flag(*each) for part in (always, changed, hyper) for each in part.items()]
+    own = {"import": list(imports)}
+    flags = [words_of(*each) for part in (own, always, changed, hyper) for each in part.items()]
     return shlex.join(["bnt", "run", *chain(*flags)])
 
 
@@ -35,12 +36,13 @@ def caveat(record: Record) -> str:
     return f"Give --data if the images lie in a folder of yours; these were {images}."
 
 
-def _flag(key: str, value: Any) -> list[str]:
+def words_of(key: str, value: Any) -> list[str]:
+    """An option with its value, as words on the command line."""
     name = f"--{key.replace('_', '-')}"
     if value is True:
         return [name]
     if isinstance(value, list):
-        return [word for item in value for word in _flag(key, item)]
+        return [word for item in value for word in words_of(key, item)]
     text = str(value)
     # Apart from its flag, a value with a dash would be read as another flag.
     return [f"{name}={text}"] if text.startswith("-") else [name, text]

@@ -20,7 +20,7 @@ from bntricks.report.tables import drawable
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.record import Record
 
-OF_THE_METHOD = {"hyper", "balance", "as_published"}
+OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
 OF_THE_MEMORY = {"memory", "memory_batch"}
 
 
@@ -160,6 +160,8 @@ def _knob_text(key: str, value: Any) -> str:
         return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "plain"
     if key == "as_published":
         return "as published" if value else "corrected"
+    if key == "imports":
+        return ", ".join(f"{name} {digest[:8]}" for name, digest in sorted(value.items())) or "ours"
     if isinstance(value, list):
         value = "; ".join(map(str, value))
     return f"{key.replace('_', ' ')} {'none' if value is None else value}"

@@ -57,7 +57,9 @@ def counted(number: int, noun: str) -> str:
 
 
 def claims_title(study: Study) -> str:
-    """What the rows of its verdicts are: the paper's claims, or questions that it leaves open."""
+    """What the rows of its verdicts are."""
+    if not study.artefacts:
+        return "The study's claims"
     return "The paper's claims" if study.of_the_paper else "What the paper leaves open"
 
 

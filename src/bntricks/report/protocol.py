@@ -10,7 +10,8 @@ from bntricks.paper import Entry, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.runs.config import Config
 
-NO_DEPARTURE = {"method", "stream", "seed", "device", "threads", "deterministic", "compile"}
+NO_DEPARTURE = {"method", "stream", "seed", "imports", "device", "threads", "compile"}
+NO_DEPARTURE |= {"deterministic", "ranks"}
 """Knobs that a row shows anyway, or that change how a run is computed and not what."""
 
 

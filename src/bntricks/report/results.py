@@ -7,23 +7,38 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from bntricks.paper import Claim, Entry
+from bntricks.paper import Claim, Entry, ScaleName, Side, Study
 from bntricks.report.groups import Group, best, by_stream, stream_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.tables import Cell, Table, number, only, table_of
-from bntricks.report.verdicts import DIGITS, FEWEST_SEEDS, P_DIGITS, SEEDS_TO_CONFIRM, Judgement
+from bntricks.report.verdicts import (
+    CHANGED,
+    DIGITS,
+    FEWEST_SEEDS,
+    P_DIGITS,
+    SEEDS_TO_CONFIRM,
+    Judgement,
+    changes,
+    groups_of,
+)
 
 COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", "Images/s")
 SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
 
 
-def results_table(groups: Sequence[Group]) -> Table:
-    """A row for each group of runs, the paper's numbers beside those of its own protocol."""
+def results_table(
+    groups: Sequence[Group], study: Study | None = None, scale: ScaleName | None = None
+) -> Table:
+    """A row for each group of runs, the paper's numbers beside those of its own protocol. With a
+    study, a note says what its runs do differently from what it says."""
+    notes = _notes(groups)
+    if changed := _changes(groups, study, scale):
+        notes.append(f"Not the study's own protocol: {', '.join(changed)}.")
     rows = [
         _result(group, paper_numbers(group), mark)
         for group, mark in zip(groups, best(groups), strict=True)
     ]
-    return table_of("Results", rows, _notes(groups))
+    return table_of("Results", rows, notes)
 
 
 def cost_table(groups: Sequence[Group]) -> Table:
@@ -100,10 +115,15 @@ def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
         notes.append(
             "A claim about every task shows the task that decides it; its p allows for all tasks."
         )
-    if any(judged.reason for judged in judgements):
+    if any(judged.reason not in ("", CHANGED) for judged in judgements):
         notes.append(
             f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
             "runs of more than the smoke scale, which only shows that everything works."
+        )
+    if any(judged.reason == CHANGED for judged in judgements):
+        notes.append(
+            "Changed protocol: the runs have options that the study does not have at this scale, "
+            "so its claims are not about them."
         )
     return notes
 
@@ -128,6 +148,21 @@ def metric_title(metric: str) -> str:
         case ["every_task", task]:
             return f"every task: task {task} decides"
     return metric.replace("_", " ").replace(".", ": ")
+
+
+def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | None) -> list[str]:
+    """What the runs of a study do differently from what it says, in words."""
+    if study is None or scale is None or not study.streams:
+        return []
+    found: dict[str, None] = {}
+    for group in groups:
+        for variant in study.variants:
+            side = Side(method=group.method, stream=group.stream, variant=variant.label)
+            if groups_of(study, scale, side, [group]):
+                for key, (own, wanted) in changes(study, scale, side, group).items():
+                    found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
+                break
+    return list(found)
 
 
 def _result(group: Group, entry: Entry | None, mark: bool) -> dict[str, Cell]:

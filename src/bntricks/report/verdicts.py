@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Literal
 
 from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
+from bntricks.report.mixtures import check_one_protocol
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
-from bntricks.runs.config import Config
+from bntricks.runs.config import NORM_KNOBS, Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
@@ -40,6 +40,15 @@ flipping signs, cannot get below 2/2⁵, which is more than 5%."""
 LEVEL = 0.05
 DIGITS, P_DIGITS = 2, 3
 """Of an interval and of a p-value as printed. No verdict rests on digits that nobody sees."""
+
+
+CHANGED = "changed protocol"
+"""Why runs with other options than the study's are not judged."""
+NO_CHANGE = {"method", "stream", "hyper", "imports", "device", "threads", "compile"}
+NO_CHANGE |= {"deterministic", "ranks"}
+"""Options that a study does not set, or that no result depends on but for its last bits."""
+DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
+"""Options that a run does not keep if nothing in it uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,24 @@ def value(record: Record, metric: str) -> float | None:
     return None if number is None else float(number)
 
 
+def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
+    """Options that decide a result and that the study would set differently: the value that these
+    runs have, and the study's."""
+    stream = side.stream if side.stream in study.streams else study.streams[0]
+    default = Config().model_dump(mode="json")
+    wanted = {**default, **study.values(scale, stream, side.variant)}
+    wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
+    return {
+        key: (own, wanted[key])
+        for key, own in group.knobs.items()
+        if key in wanted.keys() - NO_CHANGE
+        and own != wanted[key]
+        # A run has the default of an option that its method or norm does not use.
+        and not (key in DROPPED and own == default[key])
+        and not (key == "memory" and wanted[key] is None)
+    }
+
+
 def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
     """This number of every run that has it."""
     numbers = {record.seed: value(record, metric) for record in records}
@@ -137,6 +164,8 @@ def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
 
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
+    if "paper" not in study.scale:
+        return None
     knobs = study.values("paper", side.stream, side.variant)
     memory = knobs.pop("memory", None)
     return None if knobs else load_reported().find(side.method, side.stream, memory)
@@ -158,7 +187,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     sides = [
         (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
     ]
-    _check_one_protocol(study, scale, [matching for _, _, matching in sides])
+    check_one_protocol(study, scale, [matching for _, _, matching in sides])
     runs = [(weight, matching[0].records if matching else ()) for weight, _, matching in sides]
     measured = {
         metric: [(weight, by_seed(own, metric)) for weight, own in runs]
@@ -177,7 +206,10 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     smoke = scale == "smoke" or any(
         _is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
     )
-    reason = _why_not_judged(smoke, shown.n) if tested else ""
+    changed = any(
+        changes(study, scale, side, group) for _, side, matching in sides for group in matching
+    )
+    reason = _why_not_judged(smoke, changed, shown.n) if tested else ""
     direction = _direction(claim, shown)
     verdict = SUGGESTED[direction] if tested else "not run"
     return Judgement(
@@ -203,10 +235,12 @@ def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
     return [f"every_task:{task}" for task in range(1, tasks + 1)]
 
 
-def _why_not_judged(smoke: bool, seeds: int) -> str:
+def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
     """Empty if nothing speaks against a verdict."""
     if smoke:
         return "smoke scale"
+    if changed:
+        return CHANGED
     if seeds >= FEWEST_SEEDS:
         return ""
     return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
@@ -214,6 +248,8 @@ def _why_not_judged(smoke: bool, seeds: int) -> str:
 
 def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
     """Whether its knobs are those of the smoke scale, although the report is to be of another."""
+    if "smoke" not in study.scale:
+        return False
     smoke, wanted = (
         {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
         for each in ("smoke", scale)
@@ -245,35 +281,6 @@ def _direction(claim: Claim, difference: Estimate) -> Direction:
     if low > 0:
         return "for"
     return "against" if high < 0 else "open"
-
-
-def _check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
-    """A side is one group, as two groups of a method differ in their protocol. Sides may differ in
-    their methods and in what the study's variants change."""
-    varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
-    for matching in sides:
-        if len(matching) > 1:
-            _refuse(matching[0], matching[1], matching[0].differences(matching[1]))
-    for a, b in combinations([matching[0] for matching in sides if matching], 2):
-        _refuse(a, b, a.differences(b) - varied)
-
-
-def _refuse(a: Group, b: Group, keys: set[str]) -> None:
-    """Two groups that differ in these knobs, if there are any."""
-    differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
-    if "data" in keys:
-        differences.append("the images they learned")
-    if differences:
-        raise UserError(
-            f"mixed protocols: {_first_run(a)} and {_first_run(b)} differ in "
-            f"{', '.join(differences)}; keep the runs of each protocol in a folder of their own"
-        )
-
-
-def _first_run(group: Group) -> str:
-    record = group.records[0]
-    where = "" if record.path is None else f" ({record.path})"
-    return f"{record.method} on {record.stream}, seed {record.seed}{where}"
 
 
 def _at(values: Sequence[Any], count: int) -> Any:

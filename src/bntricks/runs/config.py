@@ -106,6 +106,9 @@ class Config(BaseModel):
     """Folder streams: one list of class names a task, as 'cat,dog' or '["cat", "dog"]'."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Folder streams: share of each class's images kept for testing."""
+    validation: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Test on this share of each class's training images, and train on the rest; the test images
+    are left alone [default: test on the test images]."""
 
     device: Annotated[str, AfterValidator(_device)] = "cpu"
     """Where to compute: cpu, cuda, cuda:N or mps."""
@@ -125,6 +128,9 @@ class Config(BaseModel):
     own."""
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """CPU threads. Different counts give different bits; many runs beat many threads."""
+    imports: Annotated[dict[str, str], Parameter(parse=False)] = Field(default_factory=dict)
+    """The user's own files that the run uses, each with the SHA-256 of its content. Nobody need
+    give them: they follow from what is imported."""
 
     @field_validator("tasks", mode="before")
     @classmethod

@@ -12,18 +12,25 @@ from typing import Any
 import torch
 
 from bntricks.errors import UserError
-from bntricks.methods import find, make
+from bntricks.files import shown
+from bntricks.methods import METHODS, find, make
+from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.language import Balanced, Method
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.streams import Stream, open_stream
+from bntricks.streams.registry import OPENERS
+from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS, check_rate
 from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
+
+YOUNGER = {"deterministic", "imports", "validation"}
+"""Options that checkpoints of earlier versions do not have: left out at their defaults."""
 
 
 def resolve(
@@ -31,6 +38,7 @@ def resolve(
 ) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
+    imports = own_code(config)
     config = with_hyper(config, config.stream)
     method = make(config.method, **config.hyper)
     NETWORKS.find(config.net), OPTIMISERS.find(config.optimiser)
@@ -56,10 +64,12 @@ def resolve(
         ),
         warn=warning(sink),
     )
+    if config.validation is not None:
+        stream = with_validation(stream, config.validation)
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")
     default = Config()
-    change: dict[str, Any] = {"memory": config.memory or stream.memory}
+    change: dict[str, Any] = {"memory": config.memory or stream.memory, "imports": imports}
     if method.memory is not None and (least := method.memory.one_each):
         needed = {"class": len(stream.class_names), "task": len(stream)}[least]
         if change["memory"] < needed:
@@ -70,13 +80,36 @@ def resolve(
                 value=change["memory"],
             )
     if method.memory is None:
-        change = {"memory": None, "memory_batch": default.memory_batch}
+        change |= {"memory": None, "memory_batch": default.memory_batch}
     if not concerns(method) and not published_otherwise(config):
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
     change |= unused_knobs(config)
     return stream, config.model_copy(update=change)
+
+
+def own_code(config: Config) -> dict[str, str]:
+    """The user's files that this run uses, with their SHA-256. A record or a checkpoint may say
+    which these were, but only the user imports them."""
+    used = (
+        METHODS.source(config.method),
+        OPENERS.source(config.stream),
+        NETWORKS.source(config.net),
+        NORMS.source(config.norm),
+        OPTIMISERS.source(config.optimiser),
+        SCHEDULES.source(config.schedule),
+    )
+    imports = {source.name: source.sha256 for source in sorted(filter(None, used))}
+    for name, digest in config.imports.items():
+        if name not in imports:
+            raise UserError(f"this run uses {shown(name)}: import that file", remedy="import")
+        if imports[name] != digest:
+            raise UserError(
+                f"{shown(name)} has changed since this run was begun (SHA-256 {digest[:12]} then, "
+                f"{imports[name][:12]} now): bring it back, or begin a new run"
+            )
+    return imports
 
 
 def with_hyper(config: Config, stream: str) -> Config:
@@ -87,9 +120,10 @@ def with_hyper(config: Config, stream: str) -> Config:
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
     """All that the bits of a run depend on, but for the machine."""
-    # Left out at its default: there are checkpoints from before it.
-    younger = set() if config.deterministic else {"deterministic"}
-    values = config.model_dump(mode="json", exclude=younger)
+    values = config.model_dump(mode="json")
+    chosen = config.model_dump(mode="json", exclude_defaults=True)
+    for key in YOUNGER - chosen.keys():
+        del values[key]
     return {
         **{key: json.dumps(value) for key, value in values.items()},
         "data": stream.fingerprint,

@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 
 from bntricks.errors import UserError
 from bntricks.files import expanded
+from bntricks.registry import Registry
 from bntricks.streams.files.progress import Report, Warn, silent
 from bntricks.streams.stream import Stream
 
@@ -67,7 +68,7 @@ Opener = Callable[[StreamInfo, Options], Stream]
 
 STREAMS: dict[str, StreamInfo] = {}
 """In the order in which lists show them: first those that need no download."""
-_OPENERS: dict[str, Opener] = {}
+OPENERS: Registry[Opener] = Registry("stream", group="bntricks.streams")
 
 
 def stream(name: str, **about: Any) -> Callable[[Opener], Opener]:
@@ -75,7 +76,7 @@ def stream(name: str, **about: Any) -> Callable[[Opener], Opener]:
     `StreamInfo`."""
 
     def register(opener: Opener) -> Opener:
-        _OPENERS[name] = opener
+        OPENERS.add(name, opener)
         infos = (STREAMS | {name: StreamInfo(name=name, **about)}).values()
         STREAMS.clear()
         for info in sorted(infos, key=lambda info: get_args(Origin).index(info.data)):
@@ -106,7 +107,7 @@ def open_stream(
     their own. `report` hears how far the work is, and `warn` that something in the cache was
     damaged.
     """
-    if name not in STREAMS:
+    if name not in OPENERS.entries():
         near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
         raise UserError(
@@ -157,4 +158,4 @@ def open_stream(
         report=silent if report is None else report,
         warn=warn,
     )
-    return _OPENERS[name](info, options)
+    return OPENERS.find(name)(info, options)

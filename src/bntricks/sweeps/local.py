@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import PlannedError, RunError
+from bntricks.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
@@ -126,7 +127,7 @@ class _Worker:
     def start(cls, shared: Shared) -> _Worker:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_work, args=(theirs, shared))
+        process = spawn.Process(target=_work, args=(theirs, shared, loaded()))
         process.start()
         theirs.close()  # so that the connection ends with the process
         return cls(process, ours)
@@ -161,7 +162,7 @@ class _Worker:
         self.process.join()
 
 
-def _work(connection: Connection[Any, Any], shared: Shared) -> None:
+def _work(connection: Connection[Any, Any], shared: Shared, imports: tuple[Code, ...]) -> None:
     """In a worker: train what comes, until nothing more does."""
     follow_parent()
     while True:
@@ -170,7 +171,7 @@ def _work(connection: Connection[Any, Any], shared: Shared) -> None:
         except EOFError:
             return
         try:
-            outcome: Record | Failure = shared.run(config, connection.send)
+            outcome: Record | Failure = train_one(config, shared, imports, connection.send)
         except BaseException as error:
             outcome = failure(config, error)
         connection.send(outcome)
@@ -181,6 +182,19 @@ def failure(config: Config, error: BaseException) -> Failure:
     if isinstance(error, PlannedError):
         return Failure(config, str(error))
     return Failure(config, f"{type(error).__name__}: {error}")
+
+
+def train_one(config: Config, shared: Shared, imports: Sequence[Code], sink: Sink) -> Record:
+    """One run of a sweep, in a process that imports the user's files first."""
+    for code in imports:
+        code.load()
+    try:
+        return shared.run(config, sink)
+    except Exception as error:
+        fault = None if isinstance(error, PlannedError) else own_fault(error)
+        if fault is None:
+            raise
+        raise RunError(fault) from error
 
 
 def default_workers(configs: Sequence[Config]) -> int:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
@@ -29,13 +30,19 @@ def plan(
     streams: Sequence[str] = (),
     everything: bool = False,
     device: str = "cpu",
+    options: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Config]:
-    """The runs of a study, narrowed to some methods, or moved to other streams or a device."""
-    unknown = [name for name in methods if name not in study.methods]
-    if unknown:
-        raise UserError(
-            f"{study.name} has no method {', '.join(unknown)}: it has {', '.join(study.methods)}"
-        )
+    """The runs of a study, narrowed to some methods, among which may be others than its own, moved
+    to other streams or a device, or with other values of some options."""
+    from bntricks.methods import find
+
+    added = [name for name in methods if name not in study.methods]
+    for name in added:
+        find(name)
+    study = study.model_copy(update={"methods": (*study.methods, *added)})
+    varied = {key for variant in study.variants for key in variant.values(scale)}
+    for key in sorted(varied & options.keys()):
+        raise UserError(f"{study.name} compares values of this option: leave it out", option=key)
     other_streams = [name for name in streams if name not in study.streams]
     if other_streams and study.streams:
         # The study's own protocol, on a stream the paper does not have.
@@ -48,11 +55,13 @@ def plan(
     else:
         configs = study.configs(scale, seeds=seeds, costly=everything)
         configs = [config for config in configs if not streams or config.stream in streams]
-    return [
-        parse({**config.model_dump(), "device": device})
-        for config in configs
-        if not methods or config.method in methods
-    ]
+    chosen = [config for config in configs if not methods or config.method in methods]
+    for name in sorted(set(added) - {config.method for config in chosen}):
+        raise UserError(
+            f"{study.name} runs each of its variants with methods of its own: it has no runs of "
+            f"another, such as {name}"
+        )
+    return [parse({**config.model_dump(), "device": device, **options}) for config in chosen]
 
 
 def seconds_left(

@@ -22,11 +22,12 @@ from typing import Any
 
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import write_atomically
+from bntricks.imports import Code, loaded
 from bntricks.runs import record as records
 from bntricks.runs.config import Config
 from bntricks.runs.record import NAME, Record
 from bntricks.runs.stopping import REQUESTS, postponed
-from bntricks.sweeps.local import Failure, Shared, failure
+from bntricks.sweeps.local import Failure, Shared, failure, train_one
 from bntricks.training.progress import Sink
 
 POLL_SECONDS = 0.3
@@ -75,7 +76,7 @@ def _sweep(
     with postponed() as asked_to_stop:
         waiting = {
             remote_run.options(name=f"{config.method} {config.seed}").remote(
-                index, config, shared, mailbox
+                index, config, shared, loaded(), mailbox
             ): index
             for index, config in enumerate(configs)
         }
@@ -125,7 +126,7 @@ class Mailbox:
 
 
 def _run(
-    index: int, config: Config, shared: Shared, mailbox: Any
+    index: int, config: Config, shared: Shared, imports: tuple[Code, ...], mailbox: Any
 ) -> tuple[Record, dict[str, bytes]]:
     """On a node: the record, and the files that belong beside it."""
 
@@ -135,7 +136,7 @@ def _run(
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            record = shared.run(config, send)
+            record = train_one(config, shared, imports, send)
             break
         except HeldError:
             if time.monotonic() > deadline:

@@ -52,7 +52,7 @@ def publish_at(monkeypatch, **changes):
     published = replace(cifar.CIFAR_10, **changes)
     monkeypatch.setattr(cifar, "CIFAR_10", published)
     monkeypatch.setattr(registry, "STREAMS", dict(registry.STREAMS))
-    monkeypatch.setattr(registry, "_OPENERS", dict(registry._OPENERS))
+    monkeypatch.setattr(registry.OPENERS, "_entries", dict(registry.OPENERS.entries()))
     published_stream("seq-cifar10", published, classes_per_task=2, memory=500, summary="")
 
 

@@ -23,7 +23,7 @@ from bntricks.registry import Registry
 
 Norm = Callable[..., nn.Module]
 
-NORMS: Registry[Norm] = Registry("normalisation", home=__name__)
+NORMS: Registry[Norm] = Registry("normalisation", home=__name__, group="bntricks.norms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,9 @@ def scheme(name: str, **about: Any) -> Callable[[Norm], Norm]:
     """`NORMS.named` for a scheme that explains itself by the fields of `Scheme`."""
 
     def register(norm: Norm) -> Norm:
+        NORMS.add(name, norm)
         SCHEMES[name] = Scheme(**about)
-        return NORMS.add(name, norm)
+        return norm
 
     return register
 

@@ -1,0 +1,73 @@
+"""Training many runs, for `bnt study` and `bnt sweep`: where they are trained, and how that is
+shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import BaseModel, ConfigDict
+
+from bntricks.cli import console
+from bntricks.cli.app import Count, Seconds
+from bntricks.runs.config import Config
+
+if TYPE_CHECKING:
+    from bntricks.runs.record import Record
+    from bntricks.sweeps.local import Failure
+
+
+class Work(BaseModel):
+    """Where runs are trained, and where they lie."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    data: Path | None = None
+    """Folder with existing data [default: $BNT_DATA, or downloads]."""
+    out: Path = Path("runs")
+    """Where runs are written, each in a folder of its own, and the report beside them."""
+    workers: Count | None = None
+    """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
+    ray: str | None = None
+    """Run on the Ray cluster at this address, or `auto` for the one this machine belongs to."""
+    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0
+    """On Ray: cores reserved for each run."""
+    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0
+    """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
+    checkpoint_seconds: Seconds = 120.0
+    """Time between a run's checkpoints, in seconds."""
+
+
+def train_all(
+    name: str, configs: Sequence[Config], work: Work, probe: str | None = None
+) -> list[Record | Failure]:
+    """The runs' records, or why there is none; how far they are is shown on the way."""
+    from bntricks.cli.dashboard import board
+    from bntricks.sweeps.local import Shared, default_workers, sweep
+    from bntricks.sweeps.plan import seconds_left
+    from bntricks.sweeps.ray import Request, sweep_on_ray
+
+    if not configs:
+        return []
+    shared = Shared(work.data, work.out, probe=probe, checkpoint_seconds=work.checkpoint_seconds)
+    seconds = seconds_left(configs, work.data, work.out, probe, console.warnings)
+    runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
+    with board(configs) as sink:
+        if work.ray is not None:
+            console.complain(f"{runs}, {_duration(seconds)} of one core, on Ray")
+            request = Request(work.ray, work.cpus_per_run, work.gpus_per_run)
+            return sweep_on_ray(configs, shared, request, sink)
+        count = min(work.workers or default_workers(configs), len(configs))
+        cores = f"{count} core{'s' * (count != 1)}"
+        console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
+        return sweep(configs, shared, workers=count, sink=sink)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return "about a minute" if minutes else "less than a minute"
+    return f"about {minutes} minutes" if minutes < 120 else f"about {minutes / 60:.1f} hours"

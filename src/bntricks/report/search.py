@@ -1,0 +1,196 @@
+"""A search for hyper-parameters: what each cell reached, which is best and how surely, and the
+command that trains the best on all training images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import altair as alt
+
+from bntricks.report.charts import TIP_SEEDS, Figure, Row
+from bntricks.report.commands import run_command
+from bntricks.report.markup import table_html
+from bntricks.report.page import Section, figure_html
+from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
+from bntricks.report.tables import Cell as TableCell, Table, drawable, number, table_of
+from bntricks.report.verdicts import by_seed
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Values of the knobs that are searched, and the runs made with them."""
+
+    knobs: dict[str, Any]
+    records: tuple[Record, ...]
+    failed: int = 0
+    """Seeds whose run did not finish."""
+
+    @property
+    def acc(self) -> float | None:
+        return mean([record.acc for record in self.records])
+
+    @property
+    def sd(self) -> float | None:
+        return sd([record.acc for record in self.records])
+
+    def __str__(self) -> str:
+        return ", ".join(f"{knob} {worded(value)}" for knob, value in self.knobs.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The outcome of a search, cell by cell in the order of the search."""
+
+    cells: tuple[Cell, ...]
+
+    @property
+    def ranked(self) -> list[Cell]:
+        """The cells of which every run has finished, best first; of two equal ones, the earlier."""
+        whole = [cell for cell in self.cells if cell.records and not cell.failed]
+        return sorted(whole, key=lambda cell: -(cell.acc or 0.0))
+
+    @property
+    def best(self) -> Cell | None:
+        return next(iter(self.ranked), None)
+
+    @property
+    def lead(self) -> Estimate:
+        """What the best cell has more of than the next one, seed by seed."""
+        if len(self.ranked) < 2:
+            return Estimate()
+        first, second = (by_seed(cell.records, "acc") for cell in self.ranked[:2])
+        return estimate(contrast([(1.0, first), (-1.0, second)]))
+
+    @property
+    def config(self) -> Config | None:
+        """The best cell's configuration, to be trained on all training images."""
+        if self.best is None:
+            return None
+        return self.best.records[0].config.model_copy(update={"validation": None})
+
+    def __str__(self) -> str:
+        """Which cell is best, and whether that is sure."""
+        if self.best is None:
+            return "No cell has finished all of its runs."
+        text = f"Best on validation images: {self.best} (ACC {self.best.acc:.1f})"
+        if self.lead.mean is None:
+            return f"{text}."
+        text += f", {self.lead.mean:.1f} more than {self.ranked[1]}"
+        if self.lead.low is None or self.lead.high is None:
+            return f"{text}; with one seed, nobody knows whether that is chance."
+        interval = f"95% interval {self.lead.low:.1f} to {self.lead.high:.1f}"
+        sure = "" if self.lead.low > 0 else "; more seeds may choose another"
+        return f"{text} ({interval}{sure})."
+
+
+def command(found: Found) -> str | None:
+    """What trains the best cell on all training images, and tests it on the test images."""
+    return None if found.config is None else run_command(found.config)
+
+
+def worded(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def table(found: Found) -> Table:
+    """A row for each cell, best first; those that failed come last."""
+    best = found.best
+    rest = [cell for cell in found.cells if cell.failed or not cell.records]
+    rows = [
+        {
+            **{knob: _knob(value) for knob, value in cell.knobs.items()},
+            "ACC": _acc(cell, bold=cell is best),
+            "Seeds": number(len(cell.records), 0),
+            "Failed": number(cell.failed, 0) if cell.failed else TableCell(),
+        }
+        for cell in [*found.ranked, *rest]
+    ]
+    note = "ACC on validation images, mean ± standard deviation over seeds. No test image was used."
+    return table_of("Search", rows, [note, str(found)])
+
+
+def heat_map(found: Found) -> Figure | None:
+    """ACC by the values of two knobs; None if these cells make no map, or none has finished."""
+    if not is_map(found):
+        return None
+    names = list(found.cells[0].knobs)
+    rows: list[Row] = [
+        {
+            **{name: drawable(worded(value)) for name, value in cell.knobs.items()},
+            "acc": cell.acc,
+            "sd": cell.sd,
+            "seeds": len(cell.records),
+        }
+        for cell in found.cells
+        if cell.acc is not None
+    ]
+    if not rows:
+        return None
+    # Fields by position: a knob's name may mean something to the charting library.
+    drawn = [{**row, "a": row[names[0]], "b": row[names[1]]} for row in rows]
+    down, across = (axis_values(found, name) for name in names)
+    ordered = [[drawable(worded(value)) for value in values] for values in (down, across)]
+    base = alt.Chart(alt.InlineData(values=drawn)).encode(
+        x=alt.X("b:O", title=names[1], sort=ordered[1], axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("a:O", title=names[0], sort=ordered[0]),
+        tooltip=[
+            alt.Tooltip("a:N", title=names[0]),
+            alt.Tooltip("b:N", title=names[1]),
+            alt.Tooltip("acc:Q", title="ACC, %", format=".2f"),
+            alt.Tooltip("sd:Q", title="± sd", format=".2f"),
+            TIP_SEEDS,
+        ],
+    )
+    accs = [row["acc"] for row in rows]
+    scale = alt.Scale(scheme="viridis", domain=[min(accs), max(accs)])
+    middle = (min(accs) + max(accs)) / 2
+    ink = alt.condition(f"datum.acc > {middle}", alt.value("black"), alt.value("white"))
+    chart = base.mark_rect().encode(color=alt.Color("acc:Q", title="ACC, %", scale=scale))
+    chart += base.mark_text().encode(text=alt.Text("acc:Q", format=".1f"), color=ink)
+    chart = chart.properties(width=max(160, 70 * len(across)), height=max(90, 40 * len(down)))
+    text = "ACC on validation images, mean over seeds."
+    return Figure("search", f"ACC by {names[0]} and {names[1]}", text, chart, rows)
+
+
+def is_map(found: Found) -> bool:
+    """Whether two knobs were searched, and at least half of their combinations tried."""
+    knobs = list(found.cells[0].knobs)
+    if len(knobs) != 2:
+        return False
+    down, across = (len(axis_values(found, knob)) for knob in knobs)
+    return down * across <= 2 * len(found.cells)
+
+
+def axis_values(found: Found, knob: str) -> list[Any]:
+    """The values of a knob in the order of an axis: numbers by size, others as they came."""
+    values = list(dict.fromkeys(cell.knobs[knob] for cell in found.cells))
+    numeric = all(isinstance(value, int | float) for value in values)
+    return sorted(values) if numeric else values
+
+
+def section(found: Found, made_by: str | None) -> Section:
+    """The search as the first part of a report's page."""
+    figure = heat_map(found)
+    parts = [
+        f"<p>{escape(str(found))}</p>",
+        "" if figure is None else figure_html(figure),
+        table_html(table(found), "search-table"),
+    ]
+    if made_by is not None:
+        words = "The best cell, trained on all training images and tested on the test images:"
+        parts.append(f"<p>{words}</p><pre>{escape(made_by)}</pre>")
+    return Section("search-section", "Search", "".join(parts))
+
+
+def _knob(value: Any) -> TableCell:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return TableCell(worded(value), float(value) if is_number else None)
+
+
+def _acc(cell: Cell, *, bold: bool) -> TableCell:
+    shown = number(cell.acc, sd=cell.sd)
+    return TableCell(shown.text, shown.number, shown.sd, bold)

@@ -1,0 +1,38 @@
+"""Files of a user's own, and a process that forgets them when a test is over."""
+
+from pathlib import Path
+
+import pytest
+
+from bntricks import NETWORKS, NORMS, OPTIMISERS, imports
+from bntricks.methods import METHODS
+from bntricks.streams import registry
+from bntricks.training.schedules import SCHEDULES
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
+OWN = {"method": "my-er-bnt", "stream": "my-blobs", "net": "my-net", "norm": "my-norm"}
+TINY = {"width": 2, "epochs": 1}
+METHOD = """
+from bntricks import BM, Bt, Method, Reservoir, ce, method
+
+@method("{name}", title="Mine")
+def mine(weight: float = {weight}) -> Method:
+    return Method(updates=[ce(Bt | BM) + weight * ce(BM)], memory=Reservoir())
+"""
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    """What a test registers is forgotten with it."""
+    monkeypatch.setattr(registry, "STREAMS", dict(registry.STREAMS))
+    for each in (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS):
+        monkeypatch.setattr(each, "_entries", dict(each.entries()))
+        monkeypatch.setattr(each, "_sources", dict(each._sources))
+    monkeypatch.setattr(imports, "_LOADED", {})
+
+
+def own_method(folder, name="mine", weight=0.5, file="my.py"):
+    """A file that registers a method."""
+    path = folder / file
+    path.write_text(METHOD.format(name=name, weight=weight))
+    return path
