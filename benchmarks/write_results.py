@@ -15,11 +15,15 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from bntricks.report.charts import Figure, curves, per_task, verdict_chart
+from bntricks.report.charts import Figure
+from bntricks.report.claims_chart import verdict_chart
 from bntricks.report.files import svg
+from bntricks.report.forms import paper_form
 from bntricks.report.groups import Group, by_stream, cut_down_label
+from bntricks.report.lines import curves, per_task
+from bntricks.report.overview import WORDS, claims_title
 from bntricks.report.records import load_records
-from bntricks.report.results import results_table, verdict_table
+from bntricks.report.results import verdict_table
 from bntricks.report.tables import Table, to_markdown
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.record import Record
@@ -97,14 +101,14 @@ def section(evidence: Sequence[Evidence], notes: Notes, figures: dict[str, Figur
     """A study: the tables of its scales, and the figures of the first, which has most to say."""
     study = evidence[0].study
     artefacts = ", ".join(study.artefacts)
-    lines = [f"## {study.title}", "", f"{sentence(artefacts)} of the paper.", ""]
+    source = f"{artefacts} of the paper" if study.of_the_paper else artefacts
+    lines = [f"## {study.title}", "", f"{sentence(source)}.", ""]
     for index, each in enumerate(evidence):
         lines += [f"### {study.name}, `{each.scale}` scale", "", *namesakes(each.groups)]
         if study.probe is None:
-            results = results_table(each.groups, study, each.scale)
-            lines += [notes.markdown(without(results, "Images/s")), ""]
+            lines += [notes.markdown(paper_form(each.groups, study)), ""]
         remark = cut_down_label(each.groups)
-        claims = verdict_table(each.with_runs, remark)
+        claims = verdict_table(each.with_runs, remark, claims_title(study))
         lines += [tally(each.with_runs), "", notes.markdown(claims), ""]
         if index or study.probe:  # what a probe has to show are maps, which are not on this page
             continue
@@ -120,13 +124,12 @@ def section(evidence: Sequence[Evidence], notes: Notes, figures: dict[str, Figur
 def tally(judgements: Sequence[Judgement]) -> str:
     """How many claims hold, in a sentence."""
     counts = Counter(each.verdict if is_judged(each) else "too few" for each in judgements)
-    words = {
-        "holds": "hold",
-        "does not hold": "do not hold",
-        "undecided": "are undecided",
-        "too few": "have too few seeds for a verdict",
-    }
-    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
+    words = {**WORDS, "too few": ("has too few seeds", "have too few seeds")}
+    parts = [
+        f"{counts[verdict]} {word[counts[verdict] != 1]}"
+        for verdict, word in words.items()
+        if counts[verdict]
+    ]
     return f"Of {len(judgements)} claims with runs on both sides, {', '.join(parts)}."
 
 
@@ -140,13 +143,6 @@ def namesakes(groups: Sequence[Group]) -> list[str]:
             runs = f"its seeds {', '.join(seeds)} are that one's runs"
             lines += [f"{group.method} is the recipe of {name}; {runs}.", ""]
     return lines
-
-
-def without(table: Table, column: str) -> Table:
-    """Speed depends on what else the machine did, so it says nothing here."""
-    kept = [index for index, name in enumerate(table.columns) if name != column]
-    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
-    return replace(table, columns=tuple(table.columns[index] for index in kept), rows=rows)
 
 
 if __name__ == "__main__":

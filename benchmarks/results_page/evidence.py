@@ -14,7 +14,7 @@ from bntricks.runs.record import Record
 
 STUDIES = ("pilot", "ablation", "main", "control", "overlap", "statistics", "buffers", "long")
 """Every study that claims something, in the order of the page."""
-JUDGED = ("holds", "does not hold", "undecided")
+JUDGED = ("holds", "suggested", "undecided", "doubtful", "does not hold")
 NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "memory_batch", "device", "threads"}
 
 

@@ -19,8 +19,10 @@ CONTROL, DOUBLED = "control", "lr 0.06"
 """The study and the variant of it with the learning rate doubled."""
 ANSWERS = {
     "holds": "reproduces",
-    "does not hold": "does not reproduce",
+    "suggested": "seems to reproduce",
     "undecided": "undecided",
+    "doubtful": "seems not to reproduce",
+    "does not hold": "does not reproduce",
     "too few seeds": "no verdict yet",
     "not run": "not run yet",
 }
@@ -88,8 +90,10 @@ def _doubled_gradient(evidence: Sequence[Evidence], findings: Sequence[Finding])
     own = [each for each in findings if each.claim.b and each.claim.b.variant == DOUBLED]
     answers = {
         "holds": "no",
-        "does not hold": "yes",
+        "suggested": "probably not",
         "undecided": "undecided",
+        "doubtful": "probably",
+        "does not hold": "yes",
         "too few seeds": "too few seeds to say",
         "not run": "not run yet",
     }

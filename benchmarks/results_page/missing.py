@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bntricks.paper import ScaleName, load_study
-from bntricks.report.build import counted
 from bntricks.report.commands import run_command
+from bntricks.report.overview import counted
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.sweeps.plan import plan

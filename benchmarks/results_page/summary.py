@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from bntricks.paper import STREAMS, Claim, load_study
-from bntricks.report.build import counted
 from bntricks.report.metrics import metric_title
+from bntricks.report.overview import WORDS, counted
 from bntricks.report.tables import Cell, Table, number, to_markdown
-from results_page.evidence import FEWEST_SEEDS, STUDIES, Evidence, Finding, distinct
+from bntricks.report.verdicts import SEEDS_TO_CONFIRM
+from results_page.evidence import FEWEST_SEEDS, JUDGED, STUDIES, Evidence, Finding, distinct
 from results_page.headlines import headlines
 from results_page.wording import figures, sentence
 
@@ -27,18 +28,20 @@ CONTROL = "control"
 STREAM = STREAMS["seq-cifar10"]
 LISTS = {
     "holds": "Reproduces",
+    "suggested": "Seems to reproduce, but is not confirmed",
     "does not hold": "Does not reproduce",
+    "doubtful": "Seems not to reproduce, but that is not confirmed",
     "undecided": "Open, because the interval allows either answer",
     "too few seeds": "Open, because there are too few seeds",
 }
 
 READING = f"""In these lists, figures are in points, in the direction of the claim: a negative one
-points the other way. Brackets hold the 95% interval and the paper's own difference. A claim
-reproduces if the interval says what it says, such as "higher"; it need not have the paper's size.
-A verdict needs at least {FEWEST_SEEDS} seeds, and a claim counts at the largest scale that has a
-verdict on it; other scales stand beside it. Intervals are not adjusted for the number of claims;
-the tables further down have p-values that are. Claims are about {STREAM} unless they name
-another stream.
+points the other way. Brackets hold the 95% interval and the paper's own difference. A claim seems
+to reproduce if the interval says what it says, such as "higher"; it need not have the paper's size.
+It reproduces if the same test confirms that after Holm's adjustment for all claims of its study,
+over at least {SEEDS_TO_CONFIRM} seeds. A verdict needs at least {FEWEST_SEEDS} seeds, and a claim
+counts at the largest scale that has a verdict on it; other scales stand beside it. Claims are about
+{STREAM} unless they name another stream.
 """
 
 
@@ -56,11 +59,15 @@ def summary(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[s
 
 def _counts(papers: Sequence[Finding]) -> str:
     counts = Counter(finding.verdict for finding in papers)
-    judged = counts["holds"] + counts["does not hold"] + counts["undecided"]
+    judged = sum(counts[verdict] for verdict in JUDGED)
+    verdicts = ", ".join(
+        f"{counts[verdict]} {WORDS[verdict][counts[verdict] != 1]}"
+        for verdict in JUDGED
+        if counts[verdict]
+    )
     return (
         f"The studies state {len(papers)} claims of the paper, on all its streams and memory "
-        f"sizes. So far {judged} have a verdict: {counts['holds']} reproduce, "
-        f"{counts['does not hold']} do not, and {counts['undecided']} are undecided. "
+        f"sizes. So far {judged} have a verdict: {verdicts or 'none'}. "
         f"{counts['too few seeds']} have too few seeds, and {counts['not run']} were "
         "[not run](#not-run-yet)."
     )
@@ -94,7 +101,7 @@ def _pattern(claim: Claim) -> str:
 def _known(together: Sequence[Finding]) -> str:
     """What is known about these, and where that is nothing although they do not hold, so much."""
     notes = dict.fromkeys(KNOWN[f.claim.text] for f in together if f.claim.text in KNOWN)
-    if notes or together[0].verdict != "does not hold":
+    if notes or together[0].verdict not in ("doubtful", "does not hold"):
         return " ".join(notes)
     scale, _ = together[0].decisive or ("", None)
     return "No verdict at `medium` scale yet." if scale == "lite" else "The reason is not known."
@@ -102,7 +109,7 @@ def _known(together: Sequence[Finding]) -> str:
 
 def _by_study(findings: Sequence[Finding]) -> Table:
     """How many claims of each study have which verdict."""
-    kinds = ("holds", "does not hold", "undecided", "too few seeds", "not run")
+    kinds = (*JUDGED, "too few seeds", "not run")
     rows = []
     for study in map(load_study, STUDIES):
         counts = Counter(each.verdict for each in findings if each.study.name == study.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bntricks.paper import ScaleName
-from bntricks.report.build import counted
 from bntricks.report.metrics import metric_title
+from bntricks.report.overview import counted
 from bntricks.report.verdicts import Judgement
 from results_page.evidence import Finding, is_judged
 

@@ -55,10 +55,10 @@ def test_the_page_is_what_its_script_writes():
 def test_the_largest_scale_with_a_verdict_decides():
     trained = [*gain(5.0, "lite"), *gain(-5.0, "medium")]
     own = finding(GAIN, trained)
-    assert own.verdict == "does not hold"
+    assert own.verdict == "doubtful"
     assert [(scale, j.verdict) for scale, j in own.judgements] == [
-        ("medium", "does not hold"),
-        ("lite", "holds"),
+        ("medium", "doubtful"),
+        ("lite", "suggested"),
     ]
     scales = [each.scale for each in gather(trained) if each.study.name == "ablation"]
     assert scales == ["medium", "lite"]
@@ -66,10 +66,12 @@ def test_the_largest_scale_with_a_verdict_decides():
 
 def test_two_seeds_are_shown_but_do_not_decide():
     trained = [*gain(5.0, "lite"), *gain(-5.0, "medium", seeds=2)]
-    assert finding(GAIN, trained).verdict == "holds"
+    assert finding(GAIN, trained).verdict == "suggested"
     assert [e.scale for e in gather(trained) if e.study.name == "ablation"] == ["lite", "medium"]
     first, *_ = headlines(gather(trained), findings(gather(trained)))
-    assert first.startswith("**ER-BNT over ER: reproduces.** At `lite` scale, over 3 seeds, ")
+    assert first.startswith(
+        "**ER-BNT over ER: seems to reproduce.** At `lite` scale, over 3 seeds, "
+    )
     assert (
         "At `medium` scale so far, with 2 seeds, too few for a verdict: 4.95 points less" in first
     )
@@ -86,8 +88,8 @@ def test_medium_scale_is_of_the_whole_data():
 @pytest.mark.parametrize(
     ("rate", "answer"),
     [
-        ([51.0, 52.0, 53.0], "No."),
-        ([70.0, 71.0, 72.5], "Yes."),
+        ([51.0, 52.0, 53.0], "Probably not."),
+        ([70.0, 71.0, 72.5], "Probably."),
         ([40.0, 60.0, 80.0], "Undecided."),
         ([51.0, 52.0], "Too few seeds to say."),
         ([], "Not run yet."),
@@ -115,8 +117,8 @@ def test_every_claim_with_runs_stands_in_the_list_of_its_verdict():
     evidence = gather(trained)
     text = "\n".join(summary(evidence, findings(evidence)))
     parts = text.split("\n**")
-    (reproduces,) = [part for part in parts if part.startswith("Reproduces**")]
-    (not_so,) = [part for part in parts if part.startswith("Does not reproduce**")]
+    (reproduces,) = [part for part in parts if part.startswith("Seems to reproduce, but")]
+    (not_so,) = [part for part in parts if part.startswith("Seems not to reproduce, but")]
     (open_,) = [part for part in parts if part.startswith("Open, because the interval")]
     assert (
         "- ER-BNT has a higher ACC and BWT than ER. ACC +10.10 (9.85 to 10.35; paper +10.46)"

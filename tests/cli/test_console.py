@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table as RichTable
 
@@ -76,3 +77,17 @@ def test_without_a_terminal_long_work_is_told_now_and_then(capsys, monkeypatch):
         "bnt: epoch 1/2, loss 0.500, 22 s, about 22 s left",
         "bnt: look out",
     ]
+
+
+def test_a_wide_matrix_is_shown_in_parts_that_fit_the_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(console, "out", Console(width=60, highlight=False))
+    tasks = 20
+    console.matrix([[50.0 if j <= i else None for j in range(tasks)] for i in range(tasks)])
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line for line in lines if "accuracy %" in line]
+    assert len(heads) > 1
+    assert [word for head in heads for word in head.split() if word.isdigit()] == [
+        str(task + 1) for task in range(tasks)
+    ]
+    assert max(map(len, lines)) <= 60
+    assert sum(line.startswith("after 20") for line in lines) == len(heads)

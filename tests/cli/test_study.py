@@ -15,19 +15,24 @@ pytestmark = pytest.mark.journey
 
 
 @pytest.mark.slow
-def test_a_smoke_study_runs_and_lists_every_claim(tmp_path):
+def test_a_smoke_study_on_another_stream_runs_and_says_that_it_judges_nothing(tmp_path):
     done = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "8 runs, " in done.stderr
-    assert "ER-Cur+Prev has a positive BWT" in " ".join(done.stdout.split())
+    assert "missing: Verdicts: what is claimed is about Seq-CIFAR-10" in done.stdout
+    assert "ER-Cur+Prev has a positive BWT" not in done.stdout
     assert len(list(tmp_path.glob("runs/*/record.json"))) == 8
-    for name in ("report.html", "results.tex", "verdicts.csv"):
+    for name in ("report.html", "results.tex", "cost.tex"):
         assert (tmp_path / "runs" / name).stat().st_size > 0
+    assert not (tmp_path / "runs" / "verdicts.csv").exists()
     page = (tmp_path / "runs" / "report.html").read_text()
-    assert "bnt study pilot --scale smoke --streams seq-digits" in page  # makes it again
+    again = "bnt study pilot --scale smoke --streams seq-digits --out runs"
+    assert again in page  # makes it again
     reported = bnt("report", "runs", "--out", "elsewhere", cwd=tmp_path)
     assert reported.returncode == 0, reported.stderr
     assert list((tmp_path / "elsewhere" / "figures").glob("*.svg"))
+    page = (tmp_path / "elsewhere" / "report.html").read_text()
+    assert "bnt report runs --out elsewhere" in page
     again = bnt("study", "pilot", "--scale", "smoke", "--stream", "seq-digits", cwd=tmp_path)
     assert again.stderr.count("already there") == 8
 

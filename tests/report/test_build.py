@@ -66,8 +66,8 @@ def counted_specs(monkeypatch):
 
 
 def test_everything_in_a_report_is_computed_once(tmp_path, monkeypatch, pilot):
-    once = ("group", "verdicts", "results_table", "verdict_table", "verdict_chart")
-    per_stream = ("curves", "per_task", "matrices", "cost")
+    once = ("group", "verdicts", "paper_form", "results_table", "verdict_table", "verdict_chart")
+    per_stream = ("curves", "per_task", "task_lines", "matrices", "cost")
     calls = counted(monkeypatch, building, *once, "cut_down_label", "by_stream", *per_stream)
     duplicates = counted(monkeypatch, grouping, "unique")
     specs = counted_specs(monkeypatch)
@@ -76,7 +76,7 @@ def test_everything_in_a_report_is_computed_once(tmp_path, monkeypatch, pilot):
     expected = dict.fromkeys((*once, "cut_down_label", "by_stream"), 1)
     assert calls == expected | dict.fromkeys(per_stream, 2)
     assert duplicates == {"unique": 1}
-    assert specs == {"specs": 2 * len(per_stream) + 1}
+    assert specs == {"specs": 2 * 4 + 1}  # cost is the same for all, and not drawn
 
 
 def test_maps_are_drawn_once(tmp_path, monkeypatch):
@@ -101,14 +101,15 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
     folder = page.parent
     assert page == tmp_path / "new" / "report" / "report.html"
     tables = {f"{name}.{end}" for name in ("results", "verdicts") for end in ("md", "csv", "tex")}
+    tables |= {"cost.md", "cost.tex"}
     assert {p.name for p in folder.iterdir()} == {
         *tables,
         "figures",
         "measurements.csv",
         "report.html",
     }
-    kinds = ("curves-seq-cifar10", "per-task-seq-cifar10", "matrices-seq-cifar10")
-    names = (*kinds, "cost-seq-cifar10", "differences")
+    kinds = ("curves", "per-task", "over-time", "matrices")
+    names = (*(f"{kind}-seq-cifar10" for kind in kinds), "differences")
     assert {p.name for p in (folder / "figures").iterdir()} == {
         f"{name}.{end}" for name in names for end in ("svg", "pdf", "png", "csv")
     }
@@ -120,9 +121,10 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
 
 
 def test_the_tables_to_print_are_results_and_with_claims_verdicts(pilot):
-    assert [table.title for table in build(pilot).tables] == ["Results"]
+    forms = ["ACC and BWT", "Data and cost"]
+    assert [table.title for table in build(pilot).tables] == ["Results", *forms]
     report = build(pilot, PILOT, "lite")
-    assert [table.title for table in report.tables] == ["Results", "The paper's claims"]
+    assert [table.title for table in report.tables[:2]] == ["Results", "The paper's claims"]
     assert len(report.tables[1].rows) == len(report.verdicts) == len(PILOT.claims)
 
 

@@ -13,9 +13,12 @@ import pytest
 
 from bntricks.paper import load_study
 from bntricks.report.build import build
-from bntricks.report.charts import cost, curves, matrices, per_task, verdict_chart
+from bntricks.report.claims_chart import verdict_chart
+from bntricks.report.cost import cost
 from bntricks.report.files import rendered, write_whole
 from bntricks.report.groups import group
+from bntricks.report.lines import curves, per_task
+from bntricks.report.panels import matrices, task_lines
 from bntricks.report.verdicts import verdicts
 from helpers.records import HOSTILE, a_run
 
@@ -27,7 +30,7 @@ RUNS = [
     a_run("joint", 0, r=[[None, None], [85.0, 95.0]], memory=None),
 ]
 GROUPS = group(RUNS)
-BUILDERS = (curves, per_task, matrices, cost)
+BUILDERS = (curves, per_task, task_lines, matrices)
 
 
 def drawn(figure, *keys):
@@ -60,7 +63,7 @@ def test_tasks_in_the_end_and_whole_matrices():
 
 def test_cost_has_passes_and_speed_beside_accuracy():
     fast = a_run("er", 1, r=S, images_per_second=3000.0)
-    (row,) = cost(group([RUNS[0], fast])).rows
+    row, _ = cost(group([RUNS[0], fast, a_run("er-bnt", forwards_per_step=3.0)])).rows
     assert (row["acc"], row["forwards_per_step"], row["images_per_second"]) == (57.5, 2.0, 2000.0)
 
 
@@ -79,7 +82,7 @@ def test_cut_down_data_is_in_the_title(builder):
     assert builder(group([full])).title.endswith("Seq-CIFAR-10")
 
 
-@pytest.mark.parametrize("builder", [curves, per_task, cost])
+@pytest.mark.parametrize("builder", [curves, per_task])
 def test_a_legend_picks_methods_out_and_a_parameter_hides_them(builder):
     params = {param["name"]: param for param in builder(GROUPS).spec["params"]}
     assert params["hidden"]["value"] == []
@@ -116,7 +119,7 @@ def test_claims_show_our_interval_and_the_papers_difference():
     figure = verdict_chart(judged(), "(cut-down data)")
     ours, paper, *_ = figure.rows
     assert ours["claim"] == "1. er-bnt − er, ACC, Seq-CIFAR-10"
-    assert (ours["difference"], ours["shown"], ours["seeds"]) == (10.0, "holds", 3)
+    assert (ours["difference"], ours["shown"], ours["seeds"]) == (10.0, "suggested", 3)
     assert paper["difference"] == pytest.approx(72.08 - 61.62)
     assert (paper["shown"], paper["low"]) == ("the paper", None)
     assert "difference in points (cut-down data)" in str(figure.spec)
@@ -124,10 +127,10 @@ def test_claims_show_our_interval_and_the_papers_difference():
 
 def test_the_legend_of_the_claims_names_what_is_drawn_and_no_more():
     def legend(judgements):
-        span = verdict_chart(judgements).spec["layer"][1]
+        _, span, *_ = verdict_chart(judgements).spec["layer"]
         return span["encoding"]["color"]["scale"]["domain"]
 
-    assert legend(judged()) == ["holds", "the paper"]
+    assert legend(judged()) == ["suggested", "the paper"]
     few = [replace(each, verdict="not judged", reason="2 seeds") for each in judged()]
     assert legend(few) == ["not judged", "the paper"]
 

@@ -85,11 +85,12 @@ def test_hostile_names_are_only_text():
 def test_every_part_is_there_and_linked(two_methods):
     elements = parsed(two_methods, title="My runs", command="bnt x")
     names = [a["id"] for tag, a in elements.found if tag == "section"]
-    assert names == ["results", "stream-1", "runs"]
+    assert names == ["overview", "results", "stream-1", "runs"]
     links = [a["href"] for tag, a in elements.found if tag == "a"]
     assert links == ["#main", *(f"#{name}" for name in names)]
     charts = [a["id"] for _, a in elements.found if a.get("class") == "chart"]
-    assert charts == [f"{kind}-seq-cifar10" for kind in ("curves", "per-task", "matrices", "cost")]
+    kinds = ("curves", "per-task", "over-time", "matrices")
+    assert charts == [f"{kind}-seq-cifar10" for kind in kinds]
     text = " ".join(elements.text)
     assert all(part in text for part in ("My runs", "50.50 ± 0.71", "61.62 ± 1.59", "bnt x"))
 

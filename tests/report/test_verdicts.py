@@ -10,6 +10,7 @@ from bntricks.errors import UserError
 from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
 from bntricks.report.results import verdict_table
+from bntricks.report.statistics import estimate, holm
 from bntricks.report.verdicts import groups_of, value, verdicts
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS
@@ -69,14 +70,44 @@ def judge(trained, statement=None, **parts):
     return row
 
 
+BETTER, WORSE = [60.0, 62.0, 61.0, 63.0, 60.5, 61.5], [50.0, 51.0, 52.0, 50.0, 51.5, 50.5]
+
+
 def test_a_planted_effect_holds_and_its_reverse_does_not():
-    better, worse = [60.0, 62.0, 61.0, 63.0], [50.0, 51.0, 52.0, 50.0]
-    row = judge([*runs("er-bnt", better), *runs("er", worse)])
-    assert (row.verdict, row.seeds) == ("holds", 4)
-    assert row.ours == pytest.approx(10.75)
-    assert row.low < 10.75 < row.high
-    assert row.p == 2 / 16
-    assert judge([*runs("er-bnt", worse), *runs("er", better)]).verdict == "does not hold"
+    row = judge([*runs("er-bnt", BETTER), *runs("er", WORSE)])
+    assert (row.verdict, row.seeds, row.rule) == ("holds", 6, "interval and test")
+    assert row.ours == pytest.approx(10.5)
+    assert row.low < 10.5 < row.high
+    assert row.p == row.p_holm < 0.001
+    assert judge([*runs("er-bnt", WORSE), *runs("er", BETTER)]).verdict == "does not hold"
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 5])
+def test_with_fewer_than_six_seeds_a_claim_is_at_most_suggested(seeds):
+    few = [*runs("er-bnt", BETTER[:seeds]), *runs("er", WORSE[:seeds])]
+    row = judge(few)
+    assert row.p_holm < 0.05
+    assert (row.verdict, row.rule) == ("suggested", f"interval; {seeds} seeds cannot confirm it")
+    against = judge(few, claim(a="er", b="er-bnt"))
+    assert against.verdict == "doubtful"
+
+
+def test_what_does_not_survive_the_adjustment_is_suggested():
+    barely = [50 + gain for gain in (0.1, 2.0, 1.0, 0.2, 1.8, 0.3)]
+    trained = [*runs("er-bnt", barely), *runs("er", [50.0] * 6)]
+    assert judge(trained).verdict == "holds"
+    study = a_study(claim(), claim(metric="last_task"), claim(metric="learned"))
+    row, *_ = verdicts(study, "lite", group(trained))
+    assert row.p < 0.05 < row.p_holm
+    assert (row.verdict, row.rule) == ("suggested", "interval; not after Holm's adjustment")
+
+
+def test_a_claim_without_a_verdict_does_not_count_in_the_adjustment():
+    trained = [*runs("er-bnt", BETTER), *runs("er", WORSE), *runs("der", [50.0, 51.0])]
+    parts = {"methods": ("er", "er-bnt", "der")}
+    first, second = verdicts(a_study(claim(), claim(a="der"), **parts), "lite", group(trained))
+    assert first.p_holm == first.p
+    assert (second.p, second.rule) == (None, "")
 
 
 @pytest.mark.parametrize("side", [1, -1])
@@ -91,7 +122,7 @@ def test_pairing_by_seed_finds_what_lies_below_the_spread_between_seeds():
     base = [30.0, 50.0, 70.0, 90.0]
     lifted = [value + gain for value, gain in zip(base, [1.0, 1.2, 0.9, 1.1], strict=True)]
     shuffled = random.Random(1).sample([*runs("er-bnt", lifted), *runs("er", base)], 8)
-    assert judge(shuffled).verdict == "holds"
+    assert judge(shuffled).verdict == "suggested"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +130,7 @@ def test_pairing_by_seed_finds_what_lies_below_the_spread_between_seeds():
     [
         (1, "not judged", "1 seed"),
         (2, "not judged", "2 seeds"),
-        (3, "holds", ""),
+        (3, "suggested", ""),
     ],
 )
 def test_fewer_than_three_seeds_are_never_a_verdict(seeds, verdict, reason):
@@ -107,7 +138,8 @@ def test_fewer_than_three_seeds_are_never_a_verdict(seeds, verdict, reason):
     row = judge([*runs("er-bnt", better), *runs("er", worse)])
     assert (row.verdict, row.reason, row.seeds) == (verdict, reason, seeds)
     assert row.ours == pytest.approx(80.0, abs=0.5)
-    assert (row.low is None) == (row.p is None) == (seeds == 1)
+    assert (row.low is None) == (seeds == 1)
+    assert (row.p is None) == (seeds < 3)
     (cell,) = [c.text for c in verdict_table([row]).column(1)]
     assert cell == (f"not judged ({reason})" if reason else verdict)
 
@@ -137,7 +169,7 @@ def test_runs_that_differ_from_the_smoke_scale_are_not_taken_for_it():
         assert judge(smoke_runs(**{**SMOKE, **knobs})).reason == "changed protocol"
     # A study may say that its smallest scale is as good as another.
     same = {name: {"seeds": 2, "overrides": SMOKE} for name in SCALES}
-    assert judge(smoke_runs(**SMOKE), scale=same).verdict == "holds"
+    assert judge(smoke_runs(**SMOKE), scale=same).verdict == "suggested"
 
 
 def test_without_records_of_a_side_a_claim_is_not_run():
@@ -160,8 +192,8 @@ def test_only_common_seeds_count():
 @pytest.mark.parametrize(
     ("finals", "verdict"),
     [
-        ([95.0, 96.0, 95.0], "holds"),
-        ([20.0, 21.0, 20.0], "does not hold"),
+        ([95.0, 96.0, 95.0], "suggested"),
+        ([20.0, 21.0, 20.0], "doubtful"),
         ([89, 91, 90], "undecided"),
     ],
 )
@@ -175,9 +207,10 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
 @pytest.mark.parametrize(
     ("gaps", "verdict"),
     [
-        ([0.1, -0.1, 0.2, 0.0], "holds"),
-        ([3.1, 3.2, 3.0, 3.1], "does not hold"),
-        ([-3.1, -3.2, -3.0, -3.1], "does not hold"),
+        ([0.1, -0.1, 0.2, 0.0, 0.1, -0.1], "holds"),
+        ([3.1, 3.2, 3.0, 3.1, 3.1, 3.0], "does not hold"),
+        ([0.1, -0.1, 0.2, 0.0], "suggested"),
+        ([-3.1, -3.2, -3.0, -3.1], "doubtful"),
         ([2.0, -2.0, 3.0, -1.0], "undecided"),
         ([0.1], "not judged"),
     ],
@@ -185,7 +218,8 @@ def test_a_sign_is_taken_against_zero(finals, verdict):
 def test_likeness_needs_the_whole_interval_inside_the_margin(gaps, verdict):
     trained = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
     row = judge(trained, claim("similar", margin=2.0))
-    assert (row.verdict, row.claim.margin, row.p) == (verdict, 2.0, None)
+    assert (row.verdict, row.claim.margin) == (verdict, 2.0)
+    assert (row.p is not None and row.p < 0.05) == (verdict not in ("undecided", "not judged"))
 
 
 def test_every_task_means_all_of_them_and_shows_the_weakest():
@@ -197,9 +231,9 @@ def test_every_task_means_all_of_them_and_shows_the_weakest():
         trained = [a_run("er-bnt", s, r=r) for s, r in enumerate(better)]
         return judge([*trained, *runs("er", [50.0] * 4)], claim(metric="every_task"))
 
-    assert row(everywhere).verdict == "holds"
+    assert row(everywhere).verdict == "suggested"
     assert row(everywhere).ours == pytest.approx(2.15)
-    assert row(nearly).verdict == "does not hold"
+    assert row(nearly).verdict == "doubtful"
     assert row(nearly).ours == pytest.approx(-1.85)
     assert row(nearly).metric == row(everywhere).metric == "every_task:3"
 
@@ -209,7 +243,7 @@ def test_the_task_that_decides_is_shown_though_another_has_a_lower_bound():
     finals = [[60.0, 49.0 + s / 10, 52.0 + swing] for s, swing in enumerate((-25.0, 0.0, 25.0))]
     trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
     row = judge([*trained, *runs("er", [50.0] * 3)], claim(metric="every_task"))
-    assert (row.verdict, row.metric) == ("does not hold", "every_task:2")
+    assert (row.verdict, row.metric) == ("doubtful", "every_task:2")
     assert row.high < 0
 
 
@@ -219,7 +253,7 @@ accuracies = st.lists(st.floats(0, 100), min_size=3, max_size=3)
 @pytest.mark.law
 @settings(max_examples=100, deadline=None)
 @given(
-    better=st.lists(accuracies, min_size=1, max_size=5),
+    better=st.lists(accuracies, min_size=1, max_size=7),
     statement=st.sampled_from(
         [claim(), claim(metric="every_task"), claim("similar", margin=2.5), claim(metric="bwt")]
     ),
@@ -235,20 +269,31 @@ def test_a_verdict_follows_from_the_row_it_is_printed_in(better, statement, spre
         return
     low, high = map(float, cells["95% interval"].split(" to "))
     bounds = (-2.5, 2.5) if statement["kind"] == "similar" else (0.0, math.inf)
+    confirmed = int(cells["Seeds"]) >= 6 and float(cells["p (Holm)"].lstrip("< ")) <= 0.05
     if bounds[0] < low and high < bounds[1]:
-        expected = "holds"
+        expected = "holds" if confirmed else "suggested"
     elif high < bounds[0] or low > bounds[1]:
-        expected = "does not hold"
+        expected = "does not hold" if confirmed else "doubtful"
     else:
         expected = "undecided"
     assert cells["Verdict"] == expected
+    assert cells["Decided by"].startswith("interval and test" if "hold" in expected else "interval")
 
 
 def test_the_p_of_every_task_is_the_largest_of_them():
     finals = [[60.0, 60.0, 50.0 + noise] for noise in (1.0, -1.0, 1.0, 1.0)]
     trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
     row = judge([*trained, *runs("er", [50.0] * 4)], claim(metric="every_task"))
-    assert (row.verdict, row.p) == ("undecided", 10 / 16)  # |±1 ±1 ±1 ±1| >= 2 in 10 of 16 ways
+    assert row.verdict == "undecided"
+    assert row.p == pytest.approx(0.391, abs=1e-3)  # of t = 1 with three degrees of freedom
+
+
+def test_a_task_on_which_a_claim_fails_is_one_of_several_that_could():
+    finals = [[60.0, 60.0, 49.0 + s / 10] for s in range(6)]
+    trained = [a_run("er-bnt", s, r=[*matrix(50.0)[:2], r]) for s, r in enumerate(finals)]
+    row = judge([*trained, *runs("er", [50.0] * 6)], claim(metric="every_task"))
+    assert row.verdict == "does not hold"
+    assert row.p == pytest.approx(3 * estimate([f[2] - 50.0 for f in finals]).p)
 
 
 def test_a_trend_is_the_slope_of_the_gain_along_the_variants():
@@ -260,7 +305,7 @@ def test_a_trend_is_the_slope_of_the_gain_along_the_variants():
         trained += runs("er-bnt", [50.0 + gain, 40.1 + gain, 45.0 + gain], memory=memory)
     row = judge(trained, statement, variants=variants)
     assert row.ours == pytest.approx(3.0)
-    assert row.verdict == "holds"
+    assert row.verdict == "suggested"
     without = [run for run in trained if run.config.memory != 200]
     assert judge(without, statement, variants=variants).verdict == "not run"
 
@@ -289,7 +334,9 @@ def test_runs_are_told_apart_by_the_knobs_that_variants_turn():
 def test_variants_may_be_compared_with_each_other():
     trained = [*runs("er-bnt", [60.0, 61.0, 62.0]), *runs("er", [50.0, 51.5, 52.0], lr=0.06)]
     row = judge([*trained, *runs("er", [0.0] * 3)], claim(b="er/lr 0.06"), variants=CONTROL)
-    assert (row.verdict, str(row.claim.a), str(row.claim.b)) == ("holds", "er-bnt", "er, lr 0.06")
+    assert (row.verdict, str(row.claim.a), str(row.claim.b)) == (
+        *("suggested", "er-bnt", "er, lr 0.06"),
+    )
 
 
 def test_two_protocols_on_one_side_are_refused_and_both_runs_named():
@@ -353,8 +400,10 @@ def test_holm_counts_the_claims_that_were_tested():
         methods=("er", "er-bnt", "der"),
     )  # fmt: skip
     rows = verdicts(study, "lite", group([*runs("er-bnt", gains), *runs("er", losses)]))
-    assert [row.p for row in rows] == [0.125, 0.125, None, None]
-    assert [row.p_holm for row in rows] == [0.25, 0.25, None, None]
+    ps = [row.p for row in rows]
+    assert ps[3] is None
+    assert [row.p_holm for row in rows] == holm(ps)
+    assert rows[0].p_holm > rows[0].p
 
 
 @pytest.mark.parametrize(
@@ -407,7 +456,7 @@ def test_a_number_beside_the_matrix_is_judged_once_it_is_there():
 
     assert set(verdicts_on([None] * 3)) == {"not run"}
     lost = [BiasedPhi.of((50.0,), (30.0 - s,), 70.0, 40.0 - s).model_dump() for s in range(3)]
-    assert verdicts_on(lost) == ["holds", "does not hold"]
+    assert verdicts_on(lost) == ["suggested", "doubtful"]
 
 
 def test_the_papers_own_difference_stands_beside_ours():

@@ -167,14 +167,19 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
-    """Print R: a row for each task learned, a column for each task tested."""
-    rows = [
-        [f"after {i + 1}", *("" if v is None else f"{v:.1f}" for v in row)]
-        for i, row in enumerate(accuracy)
-        if any(v is not None for v in row)
-    ]
-    columns = ["accuracy %", *(f"task {j + 1}" for j in range(len(accuracy)))]
-    show(columns, rows)
+    """Print R: a row for each task learned, a column for each task tested; in parts, if the
+    terminal is too narrow for all of them."""
+    tasks = len(accuracy)
+    cell = max(len(f"task {tasks}"), len("100.0")) + 1
+    at_once = max(1, (out.width - len("accuracy %") - 1) // cell)
+    for first in range(0, tasks, at_once):
+        shown_tasks = range(first, min(first + at_once, tasks))
+        rows = [
+            [f"after {i + 1}", *("" if row[j] is None else f"{row[j]:.1f}" for j in shown_tasks)]
+            for i, row in enumerate(accuracy)
+            if any(row[j] is not None for j in shown_tasks)
+        ]
+        show(["accuracy %", *(f"task {j + 1}" for j in shown_tasks)], rows)
 
 
 def warnings(event: dict[str, Any]) -> None:

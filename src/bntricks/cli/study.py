@@ -132,7 +132,7 @@ def study(
     results = train_all(name, configs, work, chosen.probe)
     records = [result for result in results if not isinstance(result, Failure)]
     if records:
-        # The command that repeats the study, without what is particular to this machine.
+        # The command that repeats the study, without how this machine computes it.
         words = ["bnt", "study", name, "--scale", scale]
         words += [word for own in imports for word in ("--import", own)]
         words += ["--seeds", str(seeds)] if seeds else []
@@ -140,7 +140,9 @@ def study(
         words += ["--streams", *streams] if streams else []
         words += ["--metrics", *metrics] if metrics else []
         words += [word for option, value in options.items() for word in words_of(option, value)]
-        command = shlex.join(words + ["--all"] * all)
+        words += ["--all"] * all
+        words += ["--data", str(work.data)] if work.data else []
+        command = shlex.join([*words, "--out", str(work.out)])
         report = build(records, chosen, scale, command=command, metrics=columns)
         _write_and_show(report, work.out, json)
         if own_study is not None:  # so that `bnt report` can judge its claims again
@@ -200,18 +202,26 @@ def report(
     records = load_records(runs)
     chosen = None if study is None else load_study(study)
     scale = None if chosen is None else chosen.checked_scale(scale)
-    _write_and_show(build(records, chosen, scale, metrics=metrics), out, json)
+    words = ["bnt", "report", *map(str, runs), "--out", str(out)]
+    words += ["--study", study, "--scale", scale] if study and scale else []
+    words += ["--metrics", *metrics] if metrics else []
+    command = shlex.join(words)
+    _write_and_show(build(records, chosen, scale, command=command, metrics=metrics), out, json)
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
-    """Results, and verdicts if the study makes any claims."""
+    """Results as the paper prints them, and verdicts if the study makes any claims."""
     from bntricks.report.files import write
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.tables import fitted, terminal_width, to_json, to_rich
 
     page = write(report, out)
     if json:
         print_json({"page": str(page), "tables": [to_json(table) for table in report.tables]})
         return
-    for table in report.tables:
-        console.out.print(to_rich(table))
+    printed = [report.form, *([report.verdict_table] if report.verdict_table else [])]
+    for table in printed:
+        for part in fitted(table, console.out.width, terminal_width):
+            console.out.print(to_rich(part))
+    for line in report.overview.missing:
+        console.say(f"missing: {line}")
     console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")

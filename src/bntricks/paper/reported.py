@@ -48,12 +48,22 @@ class Entry:
     bwt: Number | None
 
 
+class Batches(NamedTuple):
+    """What a line of Table 2 says of its method: what updates φ, and what updates θ."""
+
+    ema: str
+    parameters: str
+
+
 class Reported(BaseModel):
-    """All results of the paper, and the memory's capacity where a table does not name it."""
+    """All results of the paper, the memory's capacity where a table does not name it, how methods
+    are called there, and which batches Table 2 gives them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory: Mapping[str, int]
+    titles: Mapping[str, str]
+    batches: Mapping[str, Batches]
     tables: tuple[Table, ...]
 
     def entries(self) -> tuple[Entry, ...]:

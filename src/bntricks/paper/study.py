@@ -142,6 +142,11 @@ class Study(BaseModel):
                 if value is None and key not in NORM_KNOBS:  # of which None stays None
                     raise ValueError(f"{self.name}: a variant changes {key}, so all must set it")
 
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether it reproduces a table or a figure; if not, it asks what the paper leaves open."""
+        return any(artefact.startswith(("Table", "Figure")) for artefact in self.artefacts)
+
     def checked_scale(self, scale: ScaleName | None) -> ScaleName:
         """This scale, which the study must have; by default `lite`, or else its largest."""
         if scale is None:

@@ -4,17 +4,23 @@ once. Whoever shows a report only renders it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.report.charts import Figure, cost, curves, matrices, per_task, verdict_chart
+from bntricks.report.charts import Figure
+from bntricks.report.claims_chart import verdict_chart
 from bntricks.report.confusion import class_table, confusion
+from bntricks.report.cost import cost
+from bntricks.report.forms import memories, paper_form
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
+from bntricks.report.lines import curves, over_memory, per_task
 from bntricks.report.maps import feature_maps
 from bntricks.report.metrics import chosen
-from bntricks.report.results import results_table, verdict_table
+from bntricks.report.overview import Overview, claims_title, moved, overview
+from bntricks.report.panels import matrices, task_lines
+from bntricks.report.results import cost_table, results_table, verdict_table
 from bntricks.report.tables import Table
 from bntricks.report.verdicts import Judgement, verdicts
 from bntricks.runs.record import Record
@@ -40,10 +46,15 @@ class Report:
 
     title: str
     summary: str
+    overview: Overview
     command: str | None
     """What makes the report again."""
     groups: tuple[Group, ...]
+    form: Table
+    """The results as the paper would print them."""
     results: Table
+    """The same and more, a row for each group of runs."""
+    cost: Table
     verdicts: tuple[Judgement, ...]
     """Empty without a study, and if the study claims nothing."""
     verdict_table: Table | None
@@ -53,8 +64,9 @@ class Report:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """Results, and verdicts if anything is claimed."""
-        return (self.results,) if self.verdict_table is None else (self.results, self.verdict_table)
+        """Results, verdicts if anything is claimed, and the results in the paper's form."""
+        claims = () if self.verdict_table is None else (self.verdict_table,)
+        return (self.results, *claims, self.form, self.cost)
 
     @property
     def figures(self) -> tuple[Figure, ...]:
@@ -78,40 +90,65 @@ def build(
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")
     if (study is None) != (scale is None):
         raise UserError("a study is judged at a scale: give both, or neither")
-    judgements = verdicts(study, scale, groups) if study and scale else []
+    judged = study is not None and not moved(study, groups)
+    judgements = verdicts(study, scale, groups) if judged and study and scale else []
     remark = cut_down_label(groups)
-    streams = by_stream(groups)
-    runs = counted(sum(len(each.records) for each in groups), "run")
-    where = ", ".join(map(stream_title, streams))
+    opening = overview(groups, judgements, study, scale)
     cut_down = " Some numbers are of cut-down data." if remark else ""
+    claims = claims_title(study) if study else ""
     return Report(
         title=title or (f"{study.title} ({scale} scale)" if study else TITLE),
-        summary=f"{runs} in {counted(len(groups), 'row')}, on {where}.{cut_down}",
+        summary=f"{opening.asked}{cut_down}",
+        overview=opening,
         command=command,
         groups=tuple(groups),
+        form=paper_form(groups, study),
         results=results_table(groups, study, scale, chosen(metrics)),
+        cost=cost_table(groups),
         verdicts=tuple(judgements),
-        verdict_table=_claims(judgements, remark, study) if judgements else None,
-        verdict_figure=verdict_chart(judgements, remark),
-        streams=tuple(_stream_parts(streams)),
+        verdict_table=verdict_table(judgements, remark, claims) if judgements else None,
+        verdict_figure=verdict_chart(judgements, remark, claims),
+        streams=tuple(_stream_parts(by_stream(groups))),
         maps=tuple(_named(feature_maps(groups), set())) if not study or study.probe else (),
     )
 
 
-def _claims(judgements: list[Judgement], remark: str, study: Study | None) -> Table:
-    """A study that reproduces nothing of the paper's makes claims of its own."""
-    own = study is not None and not study.artefacts
-    return verdict_table(judgements, remark, *(["The study's claims"] if own else []))
-
-
 def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
+    """A part for each stream; where sizes of the memory are compared, one that compares them and
+    one for each size."""
     names: set[str] = set()
     for stream, groups in streams.items():
-        figures = [curves(groups), per_task(groups), matrices(groups), cost(groups)]
-        if (mistakes := confusion(groups)) is not None:
-            figures.append(mistakes)
-        named = tuple(_named(figures, names))
-        yield StreamPart(stream_title(stream), tuple(groups), named, class_table(groups))
+        title = stream_title(stream)
+        if figure := over_memory(groups):
+            labels = {row["label"] for row in figure.rows}
+            sized = {each.label: each for m in memories(groups) for each in _with_memory(groups, m)}
+            lines = tuple(each for label, each in sized.items() if label in labels)
+            yield StreamPart(title, lines, tuple(_named([figure], names)))
+        for memory in memories(groups):
+            own = _with_memory(groups, memory)
+            drawn = [curves(own), per_task(own), task_lines(own), matrices(own), cost(own)]
+            drawn.append(confusion(own))
+            size = "" if memory is None else f", |M| = {memory}"
+            figures = (
+                replace(figure, name=f"{figure.name}-{memory}", title=f"{figure.title}{size}")
+                if size
+                else figure
+                for figure in drawn
+                if figure is not None
+            )
+            named = tuple(_named(figures, names))
+            yield StreamPart(f"{title}{size}", tuple(own), named, class_table(own))
+
+
+def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:
+    """The groups of one size, and those without a memory, under names that do not repeat it."""
+    if memory is None:
+        return list(groups)
+    return [
+        replace(each, label=f"{each.method} ({each.variant})" if each.variant else each.method)
+        for each in groups
+        if each.knobs["memory"] in (None, memory)
+    ]
 
 
 def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:
@@ -124,7 +161,3 @@ def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:
             name = f"{plain}-{number}"
         taken.add(name)
         yield replace(figure, name=name)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -15,25 +15,34 @@ from bntricks.errors import RunError, UserError
 from bntricks.files import PARTIAL, held, regular_file, remove_leftovers, shown
 from bntricks.report import tidy
 from bntricks.report.build import Report
-from bntricks.report.charts import VEGA_LITE, Figure
+from bntricks.report.charts import VEGA_LITE, WIDTH, Figure
+from bntricks.report.latex import to_latex
 from bntricks.report.page import Section, report_html
-from bntricks.report.tables import csv_text, to_csv, to_latex, to_markdown
+from bntricks.report.results import printed_verdicts
+from bntricks.report.tables import csv_text, to_csv, to_markdown
 from bntricks.runs.stopping import postponed
 
 PAGE = "report.html"
-TABLE_FORMATS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 PIXELS_PER_INCH = 200
 STYLE: dict[str, Any] = {
     "background": "white",
     "font": "Helvetica, Arial, sans-serif",
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"},
-    "axisY": {"labelLimit": 320},
     "header": {"labelFontSize": 12},
-    "legend": {"orient": "bottom", "columns": 5, "labelFontSize": 11, "labelLimit": 300},
     "view": {"stroke": None},
 }
 """How charts look outside the page; they have no title, as a paper has a caption."""
-OFFLINE: dict[str, Any] = {"vl_version": VEGA_LITE, "config": STYLE, "allowed_base_urls": []}
+SYMBOL = 30
+"""What an entry of a legend needs beside its name, in points."""
+
+
+def offline(figure: Figure) -> dict[str, Any]:
+    """How to draw a figure without a network. Names at the ends of lines need no legend, and a
+    legend has as many columns as there is room for."""
+    columns = max(1, int(WIDTH / (figure.spec["usermeta"]["name"] + SYMBOL)))
+    legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11, "labelLimit": 0}
+    style = {**STYLE, "legend": {"disable": True} if figure.ends else legend}
+    return {"vl_version": VEGA_LITE, "config": style, "allowed_base_urls": []}
 
 
 def write(
@@ -44,17 +53,30 @@ def write(
 ) -> Path:
     """Write all of it into a folder; the page's path. The page begins with `opening`, whose own
     figures are saved beside the report's."""
-    contents = {
-        f"{name}.{ending}": render(table).encode()
-        for name, table in zip(("results", "verdicts"), report.tables, strict=False)
-        for ending, render in TABLE_FORMATS.items()
-    }
+    contents = {name: text.encode() for name, text in table_files(report).items()}
     runs = [record for group in report.groups for record in group.records]
     contents[tidy.NAME] = tidy.to_csv(runs).encode()
     for figure in (*report.figures, *figures):
         contents |= {f"figures/{name}": content for name, content in rendered(figure).items()}
     contents[PAGE] = report_html(report, opening).encode()
     return write_whole(Path(folder), contents)
+
+
+def table_files(report: Report) -> dict[str, str]:
+    """The tables by file: as the paper prints them for reading and for LaTeX, and as long lists for
+    programs."""
+    files = {
+        "results.md": to_markdown(report.form),
+        "results.tex": to_latex(report.form),
+        "results.csv": to_csv(report.results),
+        "cost.md": to_markdown(report.cost),
+        "cost.tex": to_latex(report.cost),
+    }
+    if report.verdict_table is not None:
+        files["verdicts.md"] = to_markdown(report.verdict_table)
+        files["verdicts.tex"] = to_latex(printed_verdicts(report.verdict_table))
+        files["verdicts.csv"] = to_csv(report.verdict_table)
+    return files
 
 
 def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
@@ -94,7 +116,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 def svg(figure: Figure) -> bytes:
     with _drawing(figure):
-        return vl_convert.vegalite_to_svg(json.dumps(figure.spec), **OFFLINE).encode()
+        return vl_convert.vegalite_to_svg(json.dumps(figure.spec), **offline(figure)).encode()
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:
@@ -104,8 +126,8 @@ def rendered(figure: Figure) -> dict[str, bytes]:
     with _drawing(figure):
         contents = {
             "svg": svg(figure),
-            "pdf": vl_convert.vegalite_to_pdf(spec, **OFFLINE),
-            "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **OFFLINE),
+            "pdf": vl_convert.vegalite_to_pdf(spec, **offline(figure)),
+            "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **offline(figure)),
             "csv": csv_text(figure.rows[0], rows).encode(),
         }
     return {f"{figure.name}.{ending}": content for ending, content in contents.items()}

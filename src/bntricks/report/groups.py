@@ -1,7 +1,8 @@
 """Runs that differ in nothing but the seed: what a mean is taken over, and what it is called.
 
 Two groups are comparable if they learned the same images under the same protocol. A label names
-the method and, where groups differ, the knobs that tell them apart, so no two groups share one.
+the method and, where groups differ, the knobs in which this one is unlike most of them, so no two
+groups of a stream share one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ class Group:
     """The runs of one method, stream and protocol, by seed."""
 
     label: str
+    variant: str
+    """What the label has beside the method's name, but for the memory; empty if nothing."""
     method: str
     stream: str
     knobs: dict[str, Any]
@@ -76,8 +79,7 @@ def group(records: Iterable[Record]) -> list[Group]:
         protocol = record.config.model_copy(update={"seed": 0})
         by_protocol.setdefault(protocol.identity(record.data.fingerprint), []).append(record)
     unlabelled = [_unlabelled(runs) for runs in by_protocol.values()]
-    groups = [replace(each, label=drawable(_label(each, unlabelled))) for each in unlabelled]
-    return sorted(groups, key=_order)
+    return sorted((_labelled(each, unlabelled) for each in unlabelled), key=_order)
 
 
 def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
@@ -127,15 +129,29 @@ def _unlabelled(runs: Sequence[Record]) -> Group:
     knobs = first.config.model_dump(mode="json", exclude={"seed"})
     knobs["data"] = first.data.fingerprint
     ordered = tuple(sorted(runs, key=lambda record: record.seed))
-    return Group(first.method, first.method, first.stream, knobs, ordered)
+    return Group(first.method, "", first.method, first.stream, knobs, ordered)
 
 
-def _label(own: Group, groups: Sequence[Group]) -> str:
-    """A knob tells groups of one stream apart unless only one of two methods has it."""
+def _labelled(own: Group, groups: Sequence[Group]) -> Group:
+    """A knob tells groups of one stream apart unless only one of two methods has it, and needs no
+    words in those groups that have it like most."""
     beside = [other for other in groups if other.stream == own.stream]
     telling = set().union(*(own.differences(other) for other in beside))
-    texts = [_knob_text(key, value) for key, value in own.knobs.items() if key in telling]
-    return f"{own.method} ({', '.join(texts)})" if texts else own.method
+    texts = {
+        key: _knob_text(key, value)
+        for key, value in own.knobs.items()
+        if key in telling and 2 * sum(each.knobs[key] == value for each in beside) <= len(beside)
+    }
+    variant = ", ".join(text for key, text in texts.items() if key != "memory")
+    return replace(
+        own,
+        label=drawable(_in_brackets(own.method, ", ".join(texts.values()))),
+        variant=drawable(variant),
+    )
+
+
+def _in_brackets(name: str, remark: str) -> str:
+    return f"{name} ({remark})" if remark else name
 
 
 def _knob_text(key: str, value: Any) -> str:

@@ -20,8 +20,34 @@ def table_html(table: Table, name: str, *, pick: str | None = None) -> str:
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     return (
         f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}"><caption>{escape(table.title)}</caption>'
+        f'<table id="{escape(name)}" class="sortable"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
+    )
+
+
+def form_html(table: Table, name: str) -> str:
+    """A table as it would be printed: heads over their columns, rules between its parts."""
+    spans = "".join(
+        f'<th scope="colgroup" colspan="{count}">{escape(head)}</th>'
+        if head
+        else f'<td colspan="{count}"></td>'
+        for head, count in table.spans()
+    )
+    kinds = ["number" if table.numeric(i) else "" for i in range(len(table.columns))]
+    heads = "".join(
+        f'<th scope="col" class="{kind}">{escape(column)}</th>'
+        for kind, column in zip(kinds, table.columns, strict=True)
+    )
+    body = "".join(
+        f"<tr{' class=rule' * (index in table.rules)}>{''.join(map(_form_cell, row, kinds))}</tr>"
+        for index, row in enumerate(table.rows)
+    )
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{escape(name)}" class="form"><caption>{escape(table.title)}</caption>'
+        f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{notes}"
     )
 
 
@@ -49,6 +75,11 @@ def _cell(cell: Cell) -> str:
         long = ' class="long"' if len(cell.text) > WIDE else ""
         return f"<td{long}>{text}</td>"
     return f'<td class="number" data-number="{cell.number!r}">{text}</td>'
+
+
+def _form_cell(cell: Cell, kind: str) -> str:
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    return f'<td class="{kind}">{text}</td>'
 
 
 def _tools(table: Table, name: str, pick: str) -> str:

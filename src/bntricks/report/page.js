@@ -4,8 +4,7 @@
 const INK = "currentColor";
 const views = new Map();
 
-function style(width) {
-  const narrow = width < 600;
+function style(width, columns, legend) {
   return {
     background: "transparent",
     font: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
@@ -13,11 +12,11 @@ function style(width) {
       domainColor: INK, tickColor: INK, labelColor: INK, titleColor: INK, gridColor: INK,
       gridOpacity: 0.15, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
     },
-    axisY: { labelLimit: narrow ? 130 : 340 },
-    header: { labelColor: INK, labelFontSize: 13, labelLimit: 220 },
+    axisY: { labelLimit: width < 600 ? 130 : 340 },
+    header: { labelColor: INK, labelFontSize: 13, labelLimit: 0 },
     legend: {
-      orient: "bottom", columns: Math.max(1, Math.floor(width / 150)), labelColor: INK,
-      titleColor: INK, labelFontSize: 12, labelLimit: narrow ? 150 : 300, titleLimit: 300,
+      disable: !legend, orient: "bottom", columns, labelColor: INK, titleColor: INK,
+      labelFontSize: 12, labelLimit: width - 40, titleLimit: 300,
     },
     rule: { color: INK },
     text: { color: INK },
@@ -25,20 +24,37 @@ function style(width) {
   };
 }
 
+/* Names stand at the ends of lines if they leave most of the room to the lines; else in a legend. */
+function placeNames(spec, room, width) {
+  const ends = room.ends > 0 && room.ends < 0.45 * width;
+  if (ends) {
+    const pick = spec.params.find((param) => param.name === "pick");
+    pick.views = ["ends"];
+    delete pick.bind;
+  } else if (room.ends > 0) {
+    spec.layer = spec.layer.filter((layer) => layer.name !== "ends");
+    delete spec.padding;
+  }
+  return ends;
+}
+
 async function draw(place) {
   const spec = JSON.parse(document.getElementById(place.dataset.spec).textContent);
+  const room = { ends: 0, name: 120, ...spec.usermeta };
   const width = place.clientWidth;
   if (spec.facet) {
-    spec.columns = Math.max(1, Math.floor((width - 25) / (spec.spec.width + 20)));
+    spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + 65)));
   } else {
     spec.width = "container";
   }
+  const ends = placeNames(spec, room, width);
+  const columns = Math.max(1, Math.floor(width / (1.1 * room.name + 30)));
   const hidden = spec.params?.find((param) => param.name === "hidden");
   if (hidden) hidden.value = hiddenIn(place);
   views.get(place)?.view.finalize();
   const drawn = await vegaEmbed(place, spec, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,
-    config: style(width), tooltip: { disableDefaultStyle: true },
+    config: style(width, columns, !ends), tooltip: { disableDefaultStyle: true },
   });
   views.set(place, { view: drawn.view, width });
 }
@@ -81,7 +97,7 @@ function sort(table, index) {
   table.tBodies[0].append(...rows);
 }
 
-for (const table of document.querySelectorAll("main table")) {
+for (const table of document.querySelectorAll("main table.sortable")) {
   [...table.tHead.rows[0].cells].forEach((head, index) => {
     head.firstChild.addEventListener("click", () => sort(table, index));
   });

@@ -13,11 +13,13 @@ from importlib.resources import files
 
 import vl_convert
 
-from bntricks.report.build import Report, counted
+from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, Figure
 from bntricks.report.commands import caveat, command
 from bntricks.report.groups import Group, stream_title
-from bntricks.report.markup import data_script, details, table_html
+from bntricks.report.markup import data_script, details, form_html, table_html
+from bntricks.report.opening import overview_html
+from bntricks.report.overview import counted
 from bntricks.report.tables import Table, plain_cell
 from bntricks.runs.record import Record
 
@@ -37,8 +39,10 @@ class Section:
 
 def report_html(report: Report, opening: Sequence[Section] = ()) -> str:
     """The page of a report, after these sections of somebody else's."""
-    sections = [*opening, *_sections(report)]
-    return page_html(report.title, report.summary, sections, report.command)
+    first = () if opening else (Section("overview", "Overview", overview_html(report)),)
+    sections = [*first, *opening, *_sections(report)]
+    summary = report.summary if opening else ""
+    return page_html(report.title, summary, sections, report.command)
 
 
 def page_html(
@@ -57,6 +61,7 @@ def page_html(
         f'<h2 id="{s.name}-title">{escape(s.title)}</h2>{s.content}</section>'
         for s in sections
     )
+    lead = f"<p>{escape(summary)}</p>" if summary else ""
     again = f"<p>This page again:</p><pre>{escape(made_by)}</pre>" if made_by else ""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -64,7 +69,7 @@ def page_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head><body>",
         '<a class="skip" href="#main">To the content</a>',
-        f"<header><h1>{escape(title)}</h1><p>{escape(summary)}</p></header>",
+        f"<header><h1>{escape(title)}</h1>{lead}</header>",
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
         f'<main id="main" tabindex="-1">{body}</main><footer>{again}</footer>',
         *(f"<script>{script}</script>" for script in scripts),
@@ -98,9 +103,11 @@ def _sections(report: Report) -> Iterator[Section]:
     if report.verdict_table is not None:
         table = table_html(report.verdict_table, "verdict-table", pick="Verdict")
         figure = "" if report.verdict_figure is None else figure_html(report.verdict_figure)
-        yield Section("verdicts", "Verdicts", table + figure)
-    results = table_html(report.results, "results-table", pick="Method")
-    yield Section("results", "Results", results)
+        yield Section("verdicts", report.verdict_table.title, table + figure)
+    rows = table_html(report.results, "results-table", pick="Method")
+    cost = details("Data and cost", table_html(report.cost, "cost-table"))
+    results = form_html(report.form, "form-table") + details("All numbers of all rows", rows)
+    yield Section("results", "Results", results + cost)
     for index, part in enumerate(report.streams, start=1):
         figures = "".join(map(figure_html, part.figures))
         if part.classes is not None:
@@ -127,7 +134,7 @@ def figure_html(figure: Figure) -> str:
     table = Table(figure.title, tuple(figure.rows[0]), rows)
     numbers = table_html(table, f"{figure.name}-numbers")
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
-    usage = "Hover for values" + (", click a name in the legend to pick it out." if picks else ".")
+    usage = "Hover for values" + (", click a name to pick it out." if picks else ".")
     return (
         f"<figure><figcaption><h3>{escape(figure.title)}</h3>"
         f"<p>{escape(figure.text)} {usage}</p></figcaption>"

@@ -10,8 +10,9 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.files import write_atomically
-from bntricks.report.charts import Figure, curves, per_task
+from bntricks.report.charts import Figure
 from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.lines import curves, per_task
 from bntricks.report.metrics import chosen, metric_title
 from bntricks.report.records import load_records
 from bntricks.report.statistics import contrast, estimate, mean, sd

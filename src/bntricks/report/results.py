@@ -1,5 +1,5 @@
-"""The two tables of a report: what the runs reached, beside the paper's numbers, and what became of
-the paper's claims. A row whose numbers come from cut-down data says so."""
+"""The lists of a report: what every group of runs reached, what it cost, and what became of the
+paper's claims. A row whose numbers come from cut-down data says so."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import OF_THE_METHOD, Group, best, by_stream, stream_title
+from bntricks.paper import Claim, Entry, ScaleName, Side, Study
+from bntricks.report.groups import Group, best, by_stream, stream_title
 from bntricks.report.metrics import SHOWN, column_title, metric_title
+from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, table_of
+from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, only, table_of
 from bntricks.report.verdicts import (
     CHANGED,
     DIGITS,
     FEWEST_SEEDS,
+    P_DIGITS,
+    SEEDS_TO_CONFIRM,
     Judgement,
     by_seed,
     changes,
     groups_of,
-    paper_entry,
 )
-from bntricks.runs.config import Config
 
-NOT_PROTOCOL = {"method", "stream", "seed", "memory", "device", "threads"} | OF_THE_METHOD
-"""Knobs that are no deviation from the paper's protocol, or that a row shows anyway."""
+COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", "Images/s")
+SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
 
 
 def results_table(
@@ -34,16 +35,23 @@ def results_table(
     scale: ScaleName | None = None,
     metrics: Sequence[str] = SHOWN,
 ) -> Table:
-    """A row for each group of runs. With a study, the paper's value is that of the same variant."""
-    entries = [_paper_entry(group, study, scale) for group in groups]
-    notes = _notes(groups, entries)
+    """A row for each group of runs, the paper's numbers beside those of its own protocol. With a
+    study, a note says what its runs do differently from what it says."""
+    notes = _notes(groups)
     if changed := _changes(groups, study, scale):
         notes.append(f"Not the study's own protocol: {', '.join(changed)}.")
     rows = [
-        _result(group, entry, mark, metrics)
-        for group, entry, mark in zip(groups, entries, best(groups), strict=True)
+        _result(group, paper_numbers(group), mark, metrics)
+        for group, mark in zip(groups, best(groups), strict=True)
     ]
     return table_of("Results", rows, notes)
+
+
+def cost_table(groups: Sequence[Group]) -> Table:
+    """What each group learned from, and what its steps cost."""
+    whole = results_table(groups)
+    kept = [index for index, name in enumerate(whole.columns) if name in COST]
+    return replace(only(whole, kept), title="Data and cost", notes=(SPEED,))
 
 
 def verdict_table(
@@ -53,32 +61,63 @@ def verdict_table(
     rows = [
         {
             "#": number(index, 0),
-            "Verdict": Cell(
-                f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict,
-                bold=judged.verdict in ("holds", "does not hold"),
-            ),
+            "Verdict": Cell(_verdict(judged), bold=judged.verdict in ("holds", "does not hold")),
             "Claim": Cell(judged.claim.text),
             "Paper": number(judged.paper),
             f"Ours {remark}".rstrip(): number(judged.ours),
             "95% interval": interval(judged.low, judged.high, DIGITS),
-            "p (Holm)": number(judged.p_holm, 3),
+            "p (Holm)": _p(judged.p_holm),
             "Seeds": number(judged.seeds, 0),
+            "Decided by": Cell(judged.rule),
             "Compared": Cell(compared(judged.claim)),
             "Metric": Cell(metric_title(judged.metric)),
             "Where": Cell(judged.claim.where),
         }
         for index, judged in enumerate(judgements, start=1)
     ]
+    return table_of(title, rows, _verdict_notes(judgements))
+
+
+def printed_verdicts(table: Table) -> Table:
+    """The columns of claims that fit a page of print, with what is said of ours in the title."""
+    kept = [
+        index
+        for index, name in enumerate(table.columns)
+        if name.startswith(("#", "Verdict", "Claim", "Paper", "Ours", "95%", "p (Holm)"))
+    ]
+    narrow = only(table, kept)
+    remarks = [name.removeprefix("Ours") for name in narrow.columns if name.startswith("Ours ")]
+    columns = tuple("Ours" if name.startswith("Ours ") else name for name in narrow.columns)
+    return replace(narrow, title="".join([narrow.title, *remarks]), columns=columns)
+
+
+def _verdict(judged: Judgement) -> str:
+    return f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict
+
+
+def _p(p: float | None) -> Cell:
+    """A p-value; one that would print as 0 is less than the last digit."""
+    least = 10**-P_DIGITS
+    if p is not None and p < least / 2:
+        return Cell(f"< {least:.{P_DIGITS}f}", p)
+    return number(p, P_DIGITS)
+
+
+def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
     notes = [
-        "Differences are in points, A minus B, over the seeds that both sides have; a claim holds "
-        "if the 95% interval says so.",
-        "p (Holm) is a permutation test's, adjusted for all claims of the study at once. With n "
-        "seeds it cannot fall below 2/2ⁿ times the number of claims, so with few seeds a claim can "
-        "hold by its interval beside a p of 1: take it as a hint.",
+        "Differences are in points, A minus B, over the seeds that both sides have. Interval and p "
+        "are of one test, Student's of paired differences: the interval leaves out 0 (or, for "
+        "likeness, lies on one side of the margin) where its p is below 0.05.",
+        "p (Holm) is that p after Holm's adjustment for all claims of this table that have a "
+        f"verdict. Holds, or does not hold: by the interval and by p (Holm) of at most 0.05, over "
+        f"at least {SEEDS_TO_CONFIRM} seeds. Suggested, or doubtful: by the interval alone. "
+        "Undecided: the interval allows either answer.",
     ]
     if any(judged.claim.metric == "every_task" for judged in judgements):
-        notes.append("A claim about every task has the numbers of the task that decides it.")
-    if any(judged.reason for judged in judgements):
+        notes.append(
+            "A claim about every task shows the task that decides it; its p allows for all tasks."
+        )
+    if any(judged.reason not in ("", CHANGED) for judged in judgements):
         notes.append(
             f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
             "runs of more than the smoke scale, which only shows that everything works."
@@ -88,7 +127,7 @@ def verdict_table(
             "Changed protocol: the runs have options that the study does not have at this scale, "
             "so its claims are not about them."
         )
-    return table_of(title, rows, notes)
+    return notes
 
 
 def compared(claim: Claim) -> str:
@@ -113,17 +152,6 @@ def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | No
                     found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
                 break
     return list(found)
-
-
-def _paper_entry(group: Group, study: Study | None, scale: ScaleName | None) -> Entry | None:
-    """The paper's result of the same method, stream and memory. In a study, the memory that counts
-    is that of the paper's scale."""
-    if study is not None and scale is not None and group.stream in study.streams:
-        for variant in study.variants:
-            side = Side(method=group.method, stream=group.stream, variant=variant.label)
-            if groups_of(study, scale, side, [group]):
-                return paper_entry(study, side)
-    return load_reported().find(group.method, group.stream, group.knobs["memory"])
 
 
 def _result(
@@ -154,7 +182,7 @@ def _result(
     }
 
 
-def _notes(groups: Sequence[Group], entries: Sequence[Entry | None]) -> list[str]:
+def _notes(groups: Sequence[Group]) -> list[str]:
     notes = [
         "Mean ± standard deviation over seeds, in percent. Bold: the best ACC among methods of the "
         "same stream, data and protocol, joint training aside."
@@ -166,28 +194,13 @@ def _notes(groups: Sequence[Group], entries: Sequence[Entry | None]) -> list[str
     ]
     if mixed:
         notes.append(
-            f"Several protocols on {', '.join(mixed)}: labels say which; "
+            f"Several protocols on {', '.join(mixed)}: labels say where a row differs from most; "
             "nothing is averaged across them, and rows of different protocols do not compare."
         )
-    pairs = [(group, entry) for group, entry in zip(groups, entries, strict=True) if entry]
-    if deviations := sorted({text for pair in pairs for text in _deviations(*pair)}):
-        notes.append(f"Not the paper's protocol: {', '.join(deviations)}.")
+    notes += protocol_notes(groups)
     if any(group.cut_down for group in groups):
         notes.append(
-            "Cut-down: learned from so many of the official training images. Such numbers stand "
-            "beside the paper's for orientation and are not comparable with them."
+            "Cut-down: learned from so many of the official training images, and not comparable "
+            "with numbers of the whole data."
         )
     return notes
-
-
-def _deviations(group: Group, entry: Entry) -> list[str]:
-    default = Config().model_dump(mode="json")
-    deviations = [
-        f"{key.replace('_', ' ')} {group.knobs[key]} "
-        f"(paper: {'all' if default[key] is None else default[key]})"
-        for key in default.keys() - NOT_PROTOCOL
-        if group.knobs[key] != default[key]
-    ]
-    if group.knobs["memory"] not in (None, entry.memory):
-        deviations.append(f"memory {group.knobs['memory']} (paper: {entry.memory})")
-    return deviations

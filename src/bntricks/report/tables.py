@@ -1,6 +1,6 @@
-"""A table as a value, and how it is rendered as Markdown, CSV, JSON, LaTeX and on a terminal. Text
-in a cell is data in all of them: no name of a method, a class or a path can turn into markup or a
-formula."""
+"""A table as a value, and how it is rendered as Markdown, CSV, JSON and on a terminal; LaTeX is in
+`latex.py`. Text in a cell is data in all of them: no name of a method, a class or a path can turn
+into markup or a formula."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from rich import box
@@ -19,7 +20,7 @@ from rich.text import Text
 from bntricks.files import shown
 
 WIDE = 40
-"""Text columns with longer cells than this are set as paragraphs in LaTeX."""
+"""Text columns with longer cells than this are set as paragraphs."""
 LONGEST = 300
 """Characters that a chart is given to draw; it would take minutes over a name of 10,000."""
 FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -48,6 +49,21 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    """What stands above each column, once over neighbours that share it; empty above none."""
+    rules: frozenset[int] = frozenset()
+    """Rows with a rule above them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns by a name of their own, which has their head in it."""
+        heads = self.heads or ("",) * len(self.columns)
+        return tuple(f"{h} {c}".strip() for h, c in zip(heads, self.columns, strict=True))
+
+    def spans(self) -> Iterator[tuple[str, int]]:
+        """Each head and how many columns it stands over."""
+        for head, own in groupby(self.heads):
+            yield head, len(list(own))
 
     def column(self, index: int) -> list[Cell]:
         return [row[index] for row in self.rows]
@@ -63,6 +79,36 @@ def table_of(title: str, rows: Sequence[dict[str, Cell]], notes: Sequence[str]) 
     kept = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
     cells = tuple(tuple(row[name] for name in kept) for row in rows)
     return Table(title, tuple(kept), cells, tuple(notes))
+
+
+def only(table: Table, kept: Sequence[int]) -> Table:
+    """The table with these of its columns."""
+    return replace(
+        table,
+        columns=tuple(table.columns[index] for index in kept),
+        rows=tuple(tuple(row[index] for index in kept) for row in table.rows),
+        heads=tuple(table.heads[index] for index in kept) if table.heads else (),
+    )
+
+
+def fitted(table: Table, room: float, width: Callable[[Table], float]) -> list[Table]:
+    """The table in parts that are no wider than this, cut between heads; columns without a head
+    stand in all of them. What a single head needs is never cut."""
+    if not table.heads or width(table) <= room:
+        return [table]
+    everywhere = [index for index, head in enumerate(table.heads) if not head]
+    parts: list[list[int]] = []
+    for head, own in groupby(range(len(table.heads)), key=lambda index: table.heads[index]):
+        if head:
+            columns = list(own)
+            if parts and width(only(table, everywhere + parts[-1] + columns)) <= room:
+                parts[-1] += columns
+            else:
+                parts.append(columns)
+    return [
+        replace(only(table, everywhere + part), notes=table.notes if part is parts[-1] else ())
+        for part in parts
+    ]
 
 
 def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> Cell:
@@ -98,7 +144,7 @@ def drawable(text: str) -> str:
 
 def to_markdown(table: Table) -> str:
     align = ["---:" if table.numeric(i) else "---" for i in range(len(table.columns))]
-    head = [_markdown(column) for column in table.columns]
+    head = [_markdown(column) for column in table.names]
     body = [[_markdown(cell.text, bold=cell.bold) for cell in row] for row in table.rows]
     lines = [f"| {' | '.join(line)} |" for line in (head, align, *body)]
     notes = [f"\n{_markdown(note)}" for note in table.notes]
@@ -110,7 +156,7 @@ def to_csv(table: Table) -> str:
     intervals: `low` and `high`."""
     rows = to_json(table)["rows"]
     names: list[str] = []
-    for index, column in enumerate(table.columns):
+    for index, column in enumerate(table.names):
         cells = table.column(index)
         spread = [f"{column} sd"] if any(cell.sd is not None for cell in cells) else []
         ends = ["low", "high"] if any(cell.interval for cell in cells) else []
@@ -123,7 +169,7 @@ def to_json(table: Table) -> dict[str, Any]:
     rows = []
     for row in table.rows:
         values: dict[str, Any] = {}
-        for column, cell in zip(table.columns, row, strict=True):
+        for column, cell in zip(table.names, row, strict=True):
             text = None if cell == SKIPPED else cell.text or None
             values[column] = text if cell.number is None else cell.number
             if cell.sd is not None:
@@ -143,28 +189,6 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return out.getvalue()
 
 
-def to_latex(table: Table) -> str:
-    """A table for booktabs."""
-    align = "".join(_alignment(table, i) for i in range(len(table.columns)))
-    rows = (map(latex, table.columns), *(map(_latex_cell, row) for row in table.rows))
-    head, *body = (" & ".join(row) + r" \\" for row in rows)
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{latex(table.title)}}}",
-        rf"\begin{{tabular}}{{{align}}}",
-        r"\toprule",
-        head,
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-        *(rf"\par\footnotesize {latex(note)}" for note in table.notes),
-        r"\end{table}",
-    ]
-    return "% needs \\usepackage{booktabs}\n" + "\n".join(lines) + "\n"
-
-
 def to_rich(table: Table) -> RichTable:
     """For the terminal."""
     grid = RichTable(
@@ -177,50 +201,22 @@ def to_rich(table: Table) -> RichTable:
     )
     for index, column in enumerate(table.columns):
         justify = "right" if table.numeric(index) else "left"
-        grid.add_column(Text(column), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in table.rows:
-        grid.add_row(*(Text(cell.text, style="bold" if cell.bold else "") for cell in row))
+        text = f"{table.heads[index]}\n{column}" if table.heads else column
+        grid.add_column(Text(text), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for index, row in enumerate(table.rows, start=1):
+        cells = (Text(cell.text, style="bold" if cell.bold else "") for cell in row)
+        grid.add_row(*cells, end_section=index in table.rules)
     return grid
 
 
-def latex(text: str) -> str:
-    """Text for LaTeX. Brackets and stars are wrapped: after a line's end they would be options."""
-    plain = "".join(_LATEX.get(letter, letter) for letter in _one_line(text))
-    return plain.replace("--", "-{}-")
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{letter: f"{{{letter}}}" for letter in "[]*`'"},
-    "±": r"$\pm$",
-    "≈": r"$\approx$",
-    "−": r"$-$",
-    "×": r"$\times$",
-    "–": r"\textendash{}",
-    "φ": r"$\phi$",
-    "θ": r"$\theta$",
-}
-
-
-def _latex_cell(cell: Cell) -> str:
-    if cell.number is None:
-        return rf"\textbf{{{latex(cell.text)}}}" if cell.bold and cell.text else latex(cell.text)
-    # Not latex(): in mathematics a hyphen is a minus.
-    text = cell.text.replace("±", r"\pm").replace(",", "{,}").replace("%", r"\%")
-    return rf"$\mathbf{{{text}}}$" if cell.bold else f"${text}$"
-
-
-def _alignment(table: Table, index: int) -> str:
-    if table.numeric(index):
-        return "r"
-    return r"p{0.3\linewidth}" if any(len(c.text) > WIDE for c in table.column(index)) else "l"
+def terminal_width(table: Table) -> int:
+    """How many characters `to_rich` needs for one line of it."""
+    heads = table.heads or ("",) * len(table.columns)
+    widths = (
+        max(len(text) for text in (head, column, *(cell.text for cell in table.column(index))))
+        for index, (head, column) in enumerate(zip(heads, table.columns, strict=True))
+    )
+    return sum(width + 2 for width in widths)
 
 
 def _markdown(text: str, *, bold: bool = False) -> str:

@@ -1,5 +1,6 @@
-"""Does what the paper claims hold in our runs? One judgement per claim, decided by the 95% interval
-of the difference over seeds, as it is printed.
+"""Does what the paper claims hold in our runs? One judgement per claim: the 95% interval of the
+difference over seeds says which way it points, and the same test's p-value, adjusted for all claims
+of the study, says whether that is confirmed or only suggested. Both count as they are printed.
 
 Runs of different protocols or data are never averaged or compared: such a mixture is an error.
 Fewer than three seeds, and runs of the smoke scale, are shown but not judged.
@@ -9,22 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Literal
 
 from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
+from bntricks.report.mixtures import check_one_protocol
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
 from bntricks.runs.config import NORM_KNOBS, Config
 from bntricks.runs.record import Record
 
-Verdict = Literal["holds", "does not hold", "undecided", "not judged", "not run"]
-WEAKEST_FIRST: tuple[Verdict, ...] = ("does not hold", "undecided", "holds")
+Verdict = Literal[
+    "holds", "suggested", "undecided", "doubtful", "does not hold", "not judged", "not run"
+]
+Direction = Literal["for", "open", "against"]
+"""What an interval says of a claim."""
+WEAKEST_FIRST: tuple[Direction, ...] = ("against", "open", "for")
+SUGGESTED: dict[Direction, Verdict] = {
+    "for": "suggested",
+    "open": "undecided",
+    "against": "doubtful",
+}
+CONFIRMED: dict[Direction, Verdict] = {"for": "holds", "against": "does not hold"}
 FEWEST_SEEDS = 3
 """Two seeds can agree by chance to any number of digits."""
-DIGITS = 2
-"""Of an interval as it is printed. No verdict rests on digits that nobody sees."""
+SEEDS_TO_CONFIRM = 6
+"""With fewer, normal differences have to be taken on trust: a test without that assumption, by
+flipping signs, cannot get below 2/2⁵, which is more than 5%."""
+LEVEL = 0.05
+DIGITS, P_DIGITS = 2, 3
+"""Of an interval and of a p-value as printed. No verdict rests on digits that nobody sees."""
 
 
 CHANGED = "changed protocol"
@@ -51,20 +66,38 @@ class Judgement:
     """How many seeds all sides have."""
     verdict: Verdict
     p: float | None
+    """Of the test that the interval belongs to; None where there is no verdict."""
     metric: str
     """What the interval is of: the claim's metric, or, where a claim is about every task, the task
     that decides, such as `every_task:3`."""
     reason: str = ""
     """Why there is no verdict although there are runs."""
     p_holm: float | None = None
-    """Adjusted for all claims of the study."""
+    """Adjusted for all claims of the study that have a verdict."""
+    rule: str = ""
+    """What decided: the interval alone, or also the adjusted test; empty without a verdict."""
 
 
 def verdicts(study: Study, scale: ScaleName, groups: Sequence[Group]) -> list[Judgement]:
     """A judgement of each claim of the study, from those of its runs at this scale that exist."""
     judgements = [_judge(study, scale, claim, groups) for claim in study.claims]
     adjusted = holm([judgement.p for judgement in judgements])
-    return [replace(each, p_holm=p) for each, p in zip(judgements, adjusted, strict=True)]
+    return [_concluded(each, p) for each, p in zip(judgements, adjusted, strict=True)]
+
+
+def _concluded(judgement: Judgement, p_holm: float | None) -> Judgement:
+    """What the interval suggests is confirmed by the adjusted test, if there are seeds enough."""
+    if p_holm is None:
+        return judgement
+    direction = next(d for d, verdict in SUGGESTED.items() if verdict == judgement.verdict)
+    judgement = replace(judgement, p_holm=p_holm)
+    if direction not in CONFIRMED:
+        return replace(judgement, rule="interval: either answer")
+    if judgement.seeds < SEEDS_TO_CONFIRM:
+        return replace(judgement, rule=f"interval; {judgement.seeds} seeds cannot confirm it")
+    if round(p_holm, P_DIGITS) > LEVEL:
+        return replace(judgement, rule="interval; not after Holm's adjustment")
+    return replace(judgement, verdict=CONFIRMED[direction], rule="interval and test")
 
 
 def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
@@ -154,20 +187,20 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     sides = [
         (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
     ]
-    _check_one_protocol(study, scale, [matching for _, _, matching in sides])
+    check_one_protocol(study, scale, [matching for _, _, matching in sides])
     runs = [(weight, matching[0].records if matching else ()) for weight, _, matching in sides]
     measured = {
         metric: [(weight, by_seed(own, metric)) for weight, own in runs]
         for metric in _metrics(claim, [record for _, own in runs for record in own])
     }
     tested = {
-        metric: estimate(contrast(values))
+        metric: estimate(contrast(values), claim.margin or 0.0)
         for metric, values in measured.items()
         if all(numbers for _, numbers in values)
     }
     metric, shown = min(
         tested.items(),
-        key=lambda item: (WEAKEST_FIRST.index(_decide(claim, item[1])), _lowest(item[1])),
+        key=lambda item: (WEAKEST_FIRST.index(_direction(claim, item[1])), _lowest(item[1])),
         default=(claim.metric, Estimate()),
     )
     smoke = scale == "smoke" or any(
@@ -177,8 +210,8 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         changes(study, scale, side, group) for _, side, matching in sides for group in matching
     )
     reason = _why_not_judged(smoke, changed, shown.n) if tested else ""
-    verdict = _decide(claim, shown) if tested else "not run"
-    ps = [each.p for each in tested.values() if each.p is not None]
+    direction = _direction(claim, shown)
+    verdict = SUGGESTED[direction] if tested else "not run"
     return Judgement(
         claim=claim,
         paper=paper_difference(study, claim),
@@ -187,8 +220,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         high=shown.high,
         seeds=shown.n,
         verdict="not judged" if reason else verdict,
-        # A p-value against "no difference" is no evidence of similarity.
-        p=max(ps) if ps and claim.kind != "similar" else None,
+        p=None if reason else _p(direction, shown, list(tested.values())),
         metric=metric,
         reason=reason,
     )
@@ -227,49 +259,28 @@ def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
+def _p(direction: Direction, shown: Estimate, tested: Sequence[Estimate]) -> float | None:
+    """Of a claim about every task: that it holds on all is as sure as on the least sure of them,
+    and that it fails on one is Bonferroni's correction less sure than on that one."""
+    if direction == "against" and shown.p is not None:
+        return min(1.0, shown.p * len(tested))
+    return max((each.p for each in tested if each.p is not None), default=None)
+
+
 def _lowest(difference: Estimate) -> float:
     return next((x for x in (difference.low, difference.mean) if x is not None), 0.0)
 
 
-def _decide(claim: Claim, difference: Estimate) -> Verdict:
+def _direction(claim: Claim, difference: Estimate) -> Direction:
     if difference.low is None or difference.high is None:
-        return "undecided"
+        return "open"
     low, high = round(difference.low, DIGITS), round(difference.high, DIGITS)
     if claim.margin is not None:
         inside = equivalent(low, high, claim.margin)
-        return "undecided" if inside is None else "holds" if inside else "does not hold"
+        return "open" if inside is None else "for" if inside else "against"
     if low > 0:
-        return "holds"
-    return "does not hold" if high < 0 else "undecided"
-
-
-def _check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
-    """A side is one group, as two groups of a method differ in their protocol. Sides may differ in
-    their methods and in what the study's variants change."""
-    varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
-    for matching in sides:
-        if len(matching) > 1:
-            _refuse(matching[0], matching[1], matching[0].differences(matching[1]))
-    for a, b in combinations([matching[0] for matching in sides if matching], 2):
-        _refuse(a, b, a.differences(b) - varied)
-
-
-def _refuse(a: Group, b: Group, keys: set[str]) -> None:
-    """Two groups that differ in these knobs, if there are any."""
-    differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
-    if "data" in keys:
-        differences.append("the images they learned")
-    if differences:
-        raise UserError(
-            f"mixed protocols: {_first_run(a)} and {_first_run(b)} differ in "
-            f"{', '.join(differences)}; keep the runs of each protocol in a folder of their own"
-        )
-
-
-def _first_run(group: Group) -> str:
-    record = group.records[0]
-    where = "" if record.path is None else f" ({record.path})"
-    return f"{record.method} on {record.stream}, seed {record.seed}{where}"
+        return "for"
+    return "against" if high < 0 else "open"
 
 
 def _at(values: Sequence[Any], count: int) -> Any:

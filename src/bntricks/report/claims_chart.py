@@ -1,0 +1,110 @@
+"""The figure of a study's claims: our differences with their intervals, beside the paper's. What is
+compared stands above its marks, where no margin can cut it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import altair as alt
+
+from bntricks.paper import STREAMS
+from bntricks.report.charts import TIP_SEEDS, WIDTH, Figure, Row, faded, legend_pick
+from bntricks.report.metrics import metric_title
+from bntricks.report.results import compared
+from bntricks.report.verdicts import Judgement
+
+VERDICTS = {
+    "holds": ("#0072B2", "circle"),
+    "suggested": ("#56B4E9", "triangle-up"),
+    "undecided": ("#888888", "square"),
+    "doubtful": ("#E69F00", "triangle-down"),
+    "does not hold": ("#D55E00", "cross"),
+    "not judged": ("#AAAAAA", "stroke"),
+    "the paper": ("#CC79A7", "diamond"),
+}
+LINE_LENGTH = 48
+"""Letters in a line above the marks, few enough for a phone."""
+LINE_OF_TEXT, MARKS = 13, 20
+"""Heights in points: of a line of text, and of the marks below it."""
+
+
+def verdict_chart(
+    judgements: Sequence[Judgement], remark: str = "", title: str = "Claims, ours and the paper's"
+) -> Figure | None:
+    """The claims' differences; None if no claim was run. The remark, such as "(cut-down data)",
+    stands beside the axis."""
+    rows = list(_rows(judgements))
+    if not rows:
+        return None
+    looks = {name: look for name, look in VERDICTS.items() if name in {r["shown"] for r in rows}}
+    colours, shapes = (
+        alt.Scale(domain=list(looks), range=list(values))
+        for values in zip(*looks.values(), strict=True)
+    )
+    labels = {row["claim"]: _lines(row["claim"]) for row in rows}
+    text = LINE_OF_TEXT * max(map(len, labels.values()))
+    axis = alt.Axis(titleAnchor="end", orient="bottom", labelOverlap=True)
+    x = partial(alt.X, title=f"difference in points {remark}".rstrip(), axis=axis)
+    y = alt.Y("claim:N", title=None, sort=None, axis=None)
+    height = (text + MARKS) * len(labels)
+    chart = alt.Chart(alt.InlineData(values=rows), height=height, width=WIDTH).encode(
+        y=y, color=alt.Color("shown:N", title=None, scale=colours), opacity=faded()
+    )
+    below = text / 2
+    span = chart.mark_rule(strokeWidth=2, yOffset=below).encode(x=x("low:Q"), x2="high:Q")
+    words = {"text": "claim", "where": "where", "shown": "verdict"}
+    numbers = {"difference": "difference", "low": "from", "high": "to"}
+    point = chart.mark_point(filled=True, size=60, yOffset=below).encode(
+        x=x("difference:Q"),
+        shape=alt.Shape("shown:N", title=None, scale=shapes),
+        tooltip=[
+            *(alt.Tooltip(f"{field}:N", title=name) for field, name in words.items()),
+            *(
+                alt.Tooltip(f"{field}:Q", title=name, format=".2f")
+                for field, name in numbers.items()
+            ),
+            TIP_SEEDS,
+        ],
+    )
+    names = [{"claim": claim, "lines": lines} for claim, lines in labels.items()]
+    name = alt.Chart(alt.InlineData(values=names)).mark_text(
+        align="left", baseline="middle", lineHeight=LINE_OF_TEXT, fontSize=11, yOffset=-MARKS / 2
+    )
+    name = name.encode(x=alt.value(0), y=y, text="lines:N")
+    zero = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3], opacity=0.5)
+    whole = alt.layer(zero.encode(x=alt.datum(0)), span, point, name)
+    words_below = "Differences A minus B with 95% intervals over seeds"
+    paper = any(row["shown"] == "the paper" for row in rows)
+    words_below += ", and the paper's own differences." if paper else "."
+    return Figure("differences", title, words_below, whole.add_params(legend_pick("shown")), rows)
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, LINE_LENGTH, break_on_hyphens=False)
+
+
+def _rows(judgements: Sequence[Judgement]) -> Iterator[Row]:
+    """Our difference in each claim that was run, and the paper's where its tables have it."""
+    for number, judged in enumerate(judgements, start=1):
+        if judged.ours is None:
+            continue
+        claim = judged.claim
+        # The stream is named as the text names it.
+        named = [title for title in STREAMS.values() if title in claim.text]
+        stream = f", {max(named, key=len)}" if named else ""
+        row = {
+            "claim": f"{number}. {compared(claim)}, {metric_title(judged.metric)}{stream}",
+            "text": claim.text,
+            "where": claim.where,
+            "shown": judged.verdict,
+            "difference": judged.ours,
+            "low": judged.low,
+            "high": judged.high,
+            "seeds": judged.seeds,
+        }
+        yield row
+        if judged.paper is not None:
+            paper = {"shown": "the paper", "difference": judged.paper}
+            yield row | paper | dict.fromkeys(("low", "high", "seeds"))

@@ -1,0 +1,88 @@
+"""How methods look: one colour for each in every figure of every study. A method and its BN Tricks
+form share a hue and a shape, and the plain one is dashed; variants of one method share its colour.
+What is not to be looked at first is grey."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from bntricks.report.groups import Group
+
+BNT = "-bnt"
+GREY = "#8A8A8A"
+HUES = {  # a method, and its BN Tricks form
+    "er": ("#4F9DDB", "#1D6FB8"),
+    "der++": ("#E8913A", "#C9560C"),
+    "icarl": ("#2FAE86", "#0B8060"),
+}
+COLOURS = {
+    **dict.fromkeys(("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss"), GREY),
+    "er-balance-batch": "#C562A0",
+    "er-cur+buf": "#B98A00",
+    "er-cur+prev": "#8A63C7",
+    "er-balance-joint-train": "#C562A0",
+    "er-bnt-imbalance-tracker": "#B98A00",  # the recipe of er-cur+buf
+    "er-bnt-no-simulator": "#8A63C7",
+    "er-recalibrate": "#D14B5A",
+    "er-prev-joint": "#7B9E1F",
+    "icarl-concat": "#D14B5A",
+    "icarl-bnt-no-simulator": "#7B9E1F",
+    "icarl-bnt-imbalance-tracker": "#5B6FD6",
+}
+"""Of the paper's other methods and of the controls. Methods with one colour share no study."""
+SPARE = ("#C562A0", "#B98A00", "#8A63C7", "#D14B5A", "#7B9E1F", "#5B6FD6", "#2A9DA8")
+"""For methods that nobody chose a colour for: their name decides."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+SOLID, PLAIN = (1, 0), (6, 3)
+DASHES = (SOLID, (2, 2), (8, 2, 2, 2))
+MOST_EMPHASISED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    colour: str
+    dash: tuple[int, ...]
+    shape: str
+
+    @property
+    def emphasised(self) -> bool:
+        return self.colour != GREY
+
+
+def looks(groups: Sequence[Group]) -> dict[str, Look]:
+    """The look of each group, by its label. Of more than eight coloured ones, those without a BN
+    Tricks form beside them turn grey first, and later ones before earlier ones."""
+    pairs_first = sorted(groups, key=lambda each: not _paired(each, groups))
+    families = list(dict.fromkeys((_base(each, groups), each.variant) for each in pairs_first))
+    coloured = [each for each in groups if colour(each.method) != GREY]
+    coloured.sort(key=lambda each: not _paired(each, groups))
+    emphasised = {each.label for each in coloured[:MOST_EMPHASISED]}
+    found = {}
+    for each in groups:
+        rank = families.index((_base(each, groups), each.variant))
+        dash = DASHES[rank // len(SHAPES) % len(DASHES)]
+        if _paired(each, groups):
+            dash = SOLID if each.method.endswith(BNT) else PLAIN
+        own = colour(each.method) if each.label in emphasised else GREY
+        found[each.label] = Look(own, dash, SHAPES[rank % len(SHAPES)])
+    return found
+
+
+def colour(method: str) -> str:
+    """The same wherever the method is drawn."""
+    base = method.removesuffix(BNT)
+    if base in HUES:
+        return HUES[base][method.endswith(BNT)]
+    return COLOURS.get(method) or SPARE[crc32(base.encode(errors="replace")) % len(SPARE)]
+
+
+def _base(own: Group, groups: Sequence[Group]) -> str:
+    return own.method.removesuffix(BNT) if _paired(own, groups) else own.method
+
+
+def _paired(own: Group, groups: Sequence[Group]) -> bool:
+    """Whether its BN Tricks form, or what it is the BN Tricks form of, is there too."""
+    other = own.method.removesuffix(BNT) if own.method.endswith(BNT) else own.method + BNT
+    return any((g.method, g.variant) == (other, own.variant) for g in groups)

@@ -1,0 +1,131 @@
+"""What a report opens with, in words: what was asked, at which scale, how the claims fared, and
+what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from bntricks.paper import ScaleName, Side, Study
+from bntricks.report.groups import Group, by_stream, stream_title
+from bntricks.report.protocol import departures
+from bntricks.report.verdicts import Judgement, Verdict, groups_of
+
+WORDS: dict[Verdict, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "suggested": ("is suggested", "are suggested"),
+    "undecided": ("is undecided", "are undecided"),
+    "doubtful": ("is doubtful", "are doubtful"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not judged": ("is not judged", "are not judged"),
+    "not run": ("was not run", "were not run"),
+}
+"""Of one claim, and of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Each part is a sentence or more; `missing` is empty if nothing is."""
+
+    asked: str
+    scale: str
+    claims: str
+    missing: tuple[str, ...]
+
+
+def overview(
+    groups: Sequence[Group],
+    judgements: Sequence[Judgement],
+    study: Study | None,
+    scale: ScaleName | None,
+) -> Overview:
+    runs = sum(len(group.records) for group in groups)
+    where = ", ".join(map(stream_title, by_stream(groups)))
+    trained = f"{counted(runs, 'run')} in {counted(len(groups), 'row')}, on {where}."
+    return Overview(
+        asked=trained if study is None else f"{_question(study)} {trained}",
+        scale=_scale(groups, scale),
+        claims=_claims(judgements),
+        missing=tuple(_missing(groups, study, scale)) if study and scale else (),
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def claims_title(study: Study) -> str:
+    """What the rows of its verdicts are."""
+    if not study.artefacts:
+        return "The study's claims"
+    return "The paper's claims" if study.of_the_paper else "What the paper leaves open"
+
+
+def moved(study: Study, groups: Sequence[Group]) -> bool:
+    """Whether it was run on none of its streams, which its claims are about."""
+    return not any(group.stream in study.streams for group in groups)
+
+
+def _question(study: Study) -> str:
+    if study.of_the_paper:
+        return f"{', '.join(study.artefacts)} of the paper: {study.title}."
+    return f"{study.title}."
+
+
+def _scale(groups: Sequence[Group], scale: ScaleName | None) -> str:
+    counts = sorted({len(group.records) for group in groups})
+    seeds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    size = f"{seeds} seed{'s' * (seeds != '1')} a row" + (f", at {scale} scale" if scale else "")
+    texts = list(dict.fromkeys(text for group in groups for text in departures(group)))
+    if not texts:
+        return f"{size}, under the paper's protocol."
+    return f"{size}. Unlike the paper's protocol: {', '.join(texts)}."
+
+
+def _claims(judgements: Sequence[Judgement]) -> str:
+    counts = Counter(judged.verdict for judged in judgements)
+    parts = [
+        f"{counts[verdict]} {WORDS[verdict][counts[verdict] != 1]}"
+        for verdict in get_args(Verdict)
+        if counts[verdict]
+    ]
+    return f"Of {counted(len(judgements), 'claim')}, {', '.join(parts)}." if parts else ""
+
+
+def _missing(groups: Sequence[Group], study: Study, scale: ScaleName) -> list[str]:
+    streams = by_stream(groups)
+    if moved(study, groups):
+        own, here = (", ".join(map(stream_title, each)) for each in (study.streams, streams))
+        return [f"Verdicts: what is claimed is about {own}, and these runs are on {here}."]
+    return [
+        line
+        for stream in study.streams
+        for line in _missing_on(stream, streams.get(stream, []), study, scale)
+    ]
+
+
+def _missing_on(
+    stream: str, groups: Sequence[Group], study: Study, scale: ScaleName
+) -> Iterator[str]:
+    """What a stream lacks; of what is left out for its cost, nothing is missing."""
+    title, wanted = stream_title(stream), study.scale[scale].seeds
+    if not groups:
+        yield f"{title}: no runs."
+        return
+    costly = {(pair.method, pair.stream) for pair in study.costly}
+    sides = [
+        Side(method=method, stream=stream, variant=variant.label)
+        for variant in study.variants
+        for method in study.methods_of(variant)
+        if (method, stream) not in costly
+    ]
+    runs = {
+        str(side): sum(len(each.records) for each in groups_of(study, scale, side, groups))
+        for side in sides
+    }
+    if absent := [side for side, count in runs.items() if not count]:
+        yield f"{title}: no runs of {'; '.join(absent)}."
+    if short := [f"{side} {count}" for side, count in runs.items() if 0 < count < wanted]:
+        yield f"{title}: of {wanted} seeds, {'; '.join(short)}."

@@ -1,0 +1,73 @@
+"""How pages look, measured in a real browser from the boxes of their elements: nothing is cut off,
+nothing overlaps, and nothing is wider than its place."""
+
+import pytest
+
+from bntricks.paper import load_study
+from bntricks.report.build import build
+from bntricks.report.page import report_html
+from helpers.studies import study_runs
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+STUDIES = {  # with what made their pages too wide or too full before
+    "ablation": {},  # ten methods with long names
+    "control": {},  # variants, whose names are longer still
+    "buffers": {"methods": ("er", "er-bnt")},  # sizes of the memory
+    "long": {"streams": ["seq-cifar100-20"], "methods": ("er", "er-bnt")},  # twenty tasks
+}
+
+CUT_OR_OVERLAPPING = """() => {
+  const problems = [];
+  const name = (text) => text.textContent.slice(0, 60);
+  for (const chart of document.querySelectorAll(".chart")) {
+    if (chart.scrollWidth > chart.clientWidth + 1) problems.push(`${chart.id} is too wide`);
+    const frame = chart.querySelector("svg").getBoundingClientRect();
+    const texts = [...chart.querySelectorAll("svg text")]
+      .filter((text) => text.textContent.trim() && text.getAttribute("opacity") !== "0")
+      .map((text) => [name(text), text.getBoundingClientRect()])
+      .filter(([, box]) => box.width > 0);
+    texts.forEach(([word, a], index) => {
+      if (word.includes("…")) problems.push(`${chart.id}: ${word} is shortened`);
+      if (a.left < frame.left - 1 || a.right > frame.right + 1 ||
+          a.top < frame.top - 1 || a.bottom > frame.bottom + 1)
+        problems.push(`${chart.id}: ${word} is cut`);
+      for (const [other, b] of texts.slice(index + 1)) {
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (across > 1 && down > 4) problems.push(`${chart.id}: ${word} covers ${other}`);
+      }
+    });
+  }
+  return problems;
+}"""
+
+TOO_WIDE = """() => [...document.querySelectorAll("h1, h2, h3, main p, .marks li, pre, fieldset")]
+  .filter((part) => part.offsetParent && !part.closest(".scroll"))
+  .filter((part) => part.getBoundingClientRect().right > innerWidth
+    || part.scrollWidth > part.clientWidth + 1)
+  .map((part) => part.textContent.slice(0, 60))"""
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def address(request, tmp_path_factory):
+    parts = dict(STUDIES[request.param])
+    methods = parts.pop("methods", None)
+    trained = study_runs(request.param, **parts)
+    chosen = [run for run in trained if methods is None or run.method in methods]
+    page = tmp_path_factory.mktemp("layout") / "report.html"
+    report = build(chosen, load_study(request.param), "lite", command="bnt study " + "x " * 80)
+    page.write_text(report_html(report), encoding="utf-8")
+    return page.as_uri()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_cut_or_covered_or_wider_than_its_place(browser, address, width):
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector("html.ready", state="attached", timeout=60_000)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CUT_OR_OVERLAPPING) == []
+    assert page.evaluate(TOO_WIDE) == []
+    context.close()
