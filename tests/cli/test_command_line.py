@@ -149,6 +149,8 @@ NAMES = [
     *("er-bnt-imbalance-tracker", "icarl-concat", "icarl-bnt-no-simulator"),
     *("icarl-bnt-imbalance-tracker", "er-recalibrate", "er-even", "er-even-bnt"),
     *("er-prev-joint", "er-track-memory", "er-track-aligned", "der++-joint"),
+    *("er-ace", "er-ace-bnt", "er-ace-joint", "er-las"),
+    *("cls-er", "cls-er-working-phi", "cls-er-working", "cls-er-split"),
 ]
 
 
