@@ -14,6 +14,7 @@ from bntricks.networks.resnet import resnet
 from bntricks.norm import ema_reach, update_ema
 from bntricks.runs import train as engine
 from bntricks.runs.config import Config
+from bntricks.runs.evaluation import evaluate
 from bntricks.streams import open_stream
 from bntricks.training.learner import Learner
 from bntricks.training.step import Draws
@@ -127,7 +128,7 @@ def test_evaluation_leaves_every_tensor_alone():
     who = engine.train(config, stream).learner
     before = whole(who.net), {k: v for k, v in who.memory.state_dict().items() if k != "x"}
     for task in stream:
-        engine.evaluate(who, task)
+        evaluate(who, task)
     assert_equal(before[0], whole(who.net))
     assert all(before[1][k] is who.memory.state_dict()[k] for k in ("y", "ids", "tasks"))
     assert who.net.training
