@@ -16,6 +16,7 @@ HUES = {  # a method, and its BN Tricks form
     "er": ("#4F9DDB", "#1D6FB8"),
     "der++": ("#E8913A", "#C9560C"),
     "icarl": ("#2FAE86", "#0B8060"),
+    "er-ace": ("#D77FC0", "#A03A8A"),
 }
 COLOURS = {
     **dict.fromkeys(("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss"), GREY),
@@ -27,6 +28,15 @@ COLOURS = {
     "er-bnt-no-simulator": "#8A63C7",
     "er-recalibrate": "#D14B5A",
     "er-prev-joint": "#7B9E1F",
+    "er-las": "#8A63C7",
+    "er-ace-joint": "#7B9E1F",
+    "der++-joint": "#5B6FD6",
+    "er-track-memory": "#C562A0",
+    "er-track-aligned": "#7B9E1F",
+    "cls-er": "#2A9DA8",
+    "cls-er-working-phi": "#8A63C7",
+    "cls-er-working": "#D14B5A",
+    "cls-er-split": "#5B6FD6",
     "icarl-concat": "#D14B5A",
     "icarl-bnt-no-simulator": "#7B9E1F",
     "icarl-bnt-imbalance-tracker": "#5B6FD6",
