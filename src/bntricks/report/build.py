@@ -20,7 +20,7 @@ from bntricks.report.maps import feature_maps
 from bntricks.report.metrics import chosen
 from bntricks.report.overview import Overview, claims_title, moved, overview
 from bntricks.report.panels import matrices, task_lines
-from bntricks.report.results import cost_table, results_table, verdict_table
+from bntricks.report.results import changed_protocol, cost_table, results_table, verdict_table
 from bntricks.report.tables import Table
 from bntricks.report.verdicts import Judgement, verdicts
 from bntricks.runs.record import Record
@@ -96,13 +96,14 @@ def build(
     opening = overview(groups, judgements, study, scale)
     cut_down = " Some numbers are of cut-down data." if remark else ""
     claims = claims_title(study) if study else ""
+    form = paper_form(groups, study)
     return Report(
         title=title or (f"{study.title} ({scale} scale)" if study else TITLE),
         summary=f"{opening.asked}{cut_down}",
         overview=opening,
         command=command,
         groups=tuple(groups),
-        form=paper_form(groups, study),
+        form=replace(form, notes=(*form.notes, *changed_protocol(groups, study, scale))),
         results=results_table(groups, study, scale, chosen(metrics)),
         cost=cost_table(groups),
         verdicts=tuple(judgements),

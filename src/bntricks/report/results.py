@@ -38,8 +38,7 @@ def results_table(
     """A row for each group of runs, the paper's numbers beside those of its own protocol. With a
     study, a note says what its runs do differently from what it says."""
     notes = _notes(groups)
-    if changed := _changes(groups, study, scale):
-        notes.append(f"Not the study's own protocol: {', '.join(changed)}.")
+    notes += changed_protocol(groups, study, scale)
     rows = [
         _result(group, paper_numbers(group), mark, metrics)
         for group, mark in zip(groups, best(groups), strict=True)
@@ -139,8 +138,10 @@ def compared(claim: Claim) -> str:
     return f"{claim.a} − {claim.b}" + (", slope" if claim.kind == "trend" else "")
 
 
-def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | None) -> list[str]:
-    """What the runs of a study do differently from what it says, in words."""
+def changed_protocol(
+    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
+) -> list[str]:
+    """A note on what the runs of a study do differently from what it says, if they do."""
     if study is None or scale is None or not study.streams:
         return []
     found: dict[str, None] = {}
@@ -151,7 +152,7 @@ def _changes(groups: Sequence[Group], study: Study | None, scale: ScaleName | No
                 for key, (own, wanted) in changes(study, scale, side, group).items():
                     found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
                 break
-    return list(found)
+    return [f"Not the study's own protocol: {', '.join(found)}."] if found else []
 
 
 def _result(
