@@ -28,8 +28,8 @@ def test_a_table_of_the_paper_is_reproduced_and_reported(tmp_path):
         [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.count("seed 1: ACC") == 4
-    for method in ("er", "er-balance-batch", "er-cur+buf", "er-cur+prev"):
-        assert f"| seq-digits | {method} |" in done.stdout
+    for method in ("ER", "ER-Balance-Batch", "ER-Cur+Buf", "ER-Cur+Prev"):
+        assert f"| {method} |" in done.stdout
     assert (tmp_path / "table-1" / "report.html").stat().st_size > 0
     assert len(list(tmp_path.glob("table-1/*/record.json"))) == 8
 
