@@ -27,7 +27,7 @@ $(TOOLS): $(READY)
 
 setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 
-demo: $(READY) ## BN Tricks against plain replay on embedded images, some minutes
+demo: $(READY) ## BN Tricks against plain replay on embedded images, some four minutes
 	$(BIN)/bnt demo
 
 lint: $(TOOLS) ## ruff, mypy and import-linter

@@ -38,7 +38,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Results
 
-What the paper claims, and what our runs say of it. The runs are on CIFAR-10, at scales that a CPU
+Which claims of the paper hold in our runs? The runs are on CIFAR-10, at scales that a CPU
 can train:
 """
 

@@ -16,6 +16,9 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 html_theme = "furo"
 html_title = "bntricks"
+html_static_path = ["site"]
+html_css_files = ["site.css"]
+html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # a browser may not read other pages from disk
 

@@ -33,7 +33,7 @@ def main():
     records = sweep(configs, Shared(data=options.data, out=options.out), sink=print_finished)
     failures = [each for each in records if isinstance(each, Failure)]
     if failures:
-        lines = (f"{f.config.method}, seed {f.config.seed}: {f.reason}" for f in failures)
+        lines = (f"{f.config.method}, seed {f.config.seed}: {f.error}" for f in failures)
         raise SystemExit("\n".join(lines))
 
     page = write_report(records, options.out, study, options.scale, title="Table 1")

@@ -33,7 +33,7 @@ from bntricks.methods import entries
 from bntricks.networks.folded import PAYS
 from bntricks.networks.head import features
 from bntricks.report.verdicts import value
-from bntricks.runs import record as records
+from bntricks.runs import record_file as records
 from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve

@@ -30,18 +30,25 @@ def test_every_page_is_there_and_every_public_name(site):
             assert f'id="bntricks.{module}.{name}"' in described
 
 
-def test_the_gallery_shows_every_figure():
-    shown = links((DOCS / "gallery.md").read_text(encoding="utf-8"))
-    assert {f"figures/{figure.name}" for figure in DOCS.glob("figures/*.svg")} <= set(shown)
+def test_every_figure_is_in_the_gallery_or_among_the_results():
+    pages = ("gallery.md", "results.md")
+    shown = {link for page in pages for link in links((DOCS / page).read_text(encoding="utf-8"))}
+    assert {f"figures/{figure.name}" for figure in DOCS.glob("figures/*.svg")} <= shown
+
+
+CUT_CODE = """() => [...document.querySelectorAll("pre")]
+  .filter((code) => code.scrollWidth > code.clientWidth + 1)
+  .map((code) => code.textContent.slice(0, 60))"""
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_it_opens_from_disk(site, browser, scheme, width):
-    for name in ("README", "api", "results"):
+def test_it_opens_from_disk_and_cuts_no_code(site, browser, scheme, width):
+    for name in ("README", "api", "results", "doctor"):
         address = (site / f"{name}.html").as_uri()
         with quiet_page(browser, address, scheme=scheme, width=width, files=True) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(CUT_CODE) == []
 
 
 @pytest.mark.browser

@@ -15,6 +15,8 @@ from bntricks.runs.record import Record
 STUDIES = ("pilot", "ablation", "main", "control", "overlap", "statistics", "buffers", "long")
 """Every study that claims something, in the order of the page."""
 JUDGED = ("holds", "suggested", "undecided", "doubtful", "does not hold")
+CONFIRMED = {"suggested": "holds", "doubtful": "does not hold"}
+"""What more seeds make of a verdict that the interval alone has decided."""
 NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "memory_batch", "device", "threads"}
 
 
@@ -48,8 +50,13 @@ class Finding:
 
     @property
     def decisive(self) -> tuple[ScaleName, Judgement] | None:
-        """The verdict that counts: that of the largest scale which has one."""
-        return next((each for each in self.judgements if is_judged(each[1])), None)
+        """The verdict that counts: that of the largest scale which has one, or of a smaller scale
+        that confirms it."""
+        judged = [each for each in self.judgements if is_judged(each[1])]
+        if not judged:
+            return None
+        confirmed = CONFIRMED.get(judged[0][1].verdict)
+        return next((each for each in judged if each[1].verdict == confirmed), judged[0])
 
     @property
     def verdict(self) -> str:

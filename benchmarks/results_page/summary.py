@@ -39,9 +39,10 @@ READING = f"""In these lists, figures are in points, in the direction of the cla
 points the other way. Brackets hold the 95% interval and the paper's own difference. A claim seems
 to reproduce if the interval says what it says, such as "higher"; it need not have the paper's size.
 It reproduces if the same test confirms that after Holm's adjustment for all claims of its study,
-over at least {SEEDS_TO_CONFIRM} seeds. A verdict needs at least {FEWEST_SEEDS} seeds, and a claim
-counts at the largest scale that has a verdict on it; other scales stand beside it. Claims are about
-{STREAM} unless they name another stream.
+over at least {SEEDS_TO_CONFIRM} seeds. A verdict needs at least {FEWEST_SEEDS} seeds. A claim
+counts at the largest scale that has a verdict on it, or at a smaller one that confirms that verdict
+with more seeds; other scales stand beside it. Claims are about {STREAM} unless they name another
+stream.
 """
 
 

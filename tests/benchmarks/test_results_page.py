@@ -64,6 +64,13 @@ def test_the_largest_scale_with_a_verdict_decides():
     assert scales == ["medium", "lite"]
 
 
+def test_a_smaller_scale_with_more_seeds_confirms_but_does_not_overrule():
+    confirmed = gain(5.0, "lite", seeds=6)
+    assert finding(GAIN, [*confirmed, *gain(5.0, "medium")]).decisive[0] == "lite"
+    assert finding(GAIN, [*confirmed, *gain(5.0, "medium")]).verdict == "holds"
+    assert finding(GAIN, [*confirmed, *gain(-5.0, "medium")]).verdict == "doubtful"
+
+
 def test_two_seeds_are_shown_but_do_not_decide():
     trained = [*gain(5.0, "lite"), *gain(-5.0, "medium", seeds=2)]
     assert finding(GAIN, trained).verdict == "suggested"

@@ -1,6 +1,7 @@
 """The demo: its table, the sentences under it, and its page, from runs of a moment."""
 
 import json
+from collections import Counter
 from dataclasses import asdict
 
 import pytest
@@ -49,7 +50,7 @@ def test_the_doctor_s_view_of_both_models_follows(shown):
     assert "What φ costs er and er-bnt" in second
     for diagnosis in diagnoses.values():
         assert diagnosis.verdict.headline in second
-        assert [group.name for group in diagnosis.groups][-1] == "Bag and Ankle boot"
+        assert [group.name for group in diagnosis.groups][-1] == "Shirt and Ankle boot"
     assert html.index('id="doctor"') < html.index('id="results"')
 
 
@@ -66,11 +67,16 @@ def test_the_terminal_shows_table_gain_and_what_φ_costs(shown, capsys, monkeypa
     monkeypatch.setattr(demo, "examine", lambda records: diagnoses)
     demo.show(records, page.parent, "too short")
     text = capsys.readouterr().out
-    assert "seq-fashion, mean ± standard deviation over 2 seeds" in text
+    assert text.splitlines()[1].split() == ["method", "seeds", "ACC", "BWT", "forwards/step"]
     assert str(gains) in text
     assert f"er-bnt: {diagnoses['er-bnt'].verdict.headline}" in text
     assert "(too short)" in text
     assert str(page) in text
+
+
+def test_bounds_take_fewer_seeds_than_what_is_compared():
+    planned = Counter(config.method for config in demo.plan(seeds=5, quick=False))
+    assert planned == {"er": 5, "er-bnt": 5, "sgd": 2, "joint": 2}
 
 
 def test_a_gain_that_is_not_shown_is_not_claimed():

@@ -6,7 +6,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from bntricks.runs import maps, record as records
+from bntricks.runs import maps, record_file as records
 from bntricks.runs.maps import BiasedPhi, Map, Panel
 from helpers.records import HOSTILE, a_run
 

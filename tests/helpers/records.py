@@ -1,6 +1,6 @@
 """Records made up for tests."""
 
-from bntricks.runs import record as records
+from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 

@@ -11,7 +11,7 @@ from bntricks.methods import entries
 from bntricks.paper import SCALES, Claim, Side, Study, load_study, study_names
 from bntricks.report.verdicts import paper_difference, paper_entry
 from bntricks.runs.config import Config
-from bntricks.runs.record import read
+from bntricks.runs.record_file import read
 from bntricks.streams.registry import STREAMS
 from helpers.pages import ROOT
 

@@ -122,17 +122,23 @@ def test_claims_show_our_interval_and_the_papers_difference():
     assert (ours["difference"], ours["shown"], ours["seeds"]) == (10.0, "suggested", 3)
     assert paper["difference"] == pytest.approx(72.08 - 61.62)
     assert (paper["shown"], paper["low"]) == ("the paper", None)
-    assert "difference in points (cut-down data)" in str(figure.spec)
+    assert "ACC: difference in points (cut-down data)" in str(figure.spec)
 
 
 def test_the_legend_of_the_claims_names_what_is_drawn_and_no_more():
     def legend(judgements):
-        _, span, *_ = verdict_chart(judgements).spec["layer"]
+        _, span, *_ = verdict_chart(judgements).spec["concat"][0]["layer"]
         return span["encoding"]["color"]["scale"]["domain"]
 
     assert legend(judged()) == ["suggested", "the paper"]
     few = [replace(each, verdict="not judged", reason="2 seeds") for each in judged()]
     assert legend(few) == ["not judged", "the paper"]
+
+
+def test_claims_about_different_metrics_have_axes_of_their_own():
+    panels = verdict_chart(judged()).spec["concat"]
+    titles = [panel["layer"][1]["encoding"]["x"]["title"] for panel in panels]
+    assert titles == ["ACC: difference in points", "BWT: difference in points"]
 
 
 def test_claims_of_which_none_was_run_have_no_figure():

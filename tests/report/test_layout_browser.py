@@ -17,6 +17,10 @@ STUDIES = {  # with what made their pages too wide or too full before
     "long": {"streams": ["seq-cifar100-20"], "methods": ("er", "er-bnt")},  # twenty tasks
 }
 
+UNFOLD = """() => {
+  for (const folded of document.querySelectorAll("details:has(.chart)")) folded.open = true;
+}"""
+
 CUT_OR_OVERLAPPING = """() => {
   const problems = [];
   const name = (text) => text.textContent.slice(0, 60);
@@ -42,8 +46,25 @@ CUT_OR_OVERLAPPING = """() => {
   return problems;
 }"""
 
-TOO_WIDE = """() => [...document.querySelectorAll("h1, h2, h3, main p, .marks li, pre, fieldset")]
-  .filter((part) => part.offsetParent && !part.closest(".scroll"))
+STRUCK_THROUGH = """() => [...document.querySelectorAll(".chart")].flatMap((chart) => {
+  const lines = [...chart.querySelectorAll(".role-axis-grid line")];
+  const right = Math.max(...lines.map((line) => line.getBoundingClientRect().right));
+  return [...chart.querySelectorAll(".ends_marks text")]
+    .filter((name) => name.getBoundingClientRect().left < right)
+    .map((name) => `${chart.id}: ${name.textContent}`);
+})"""
+
+NAMELESS = """() => [...document.querySelectorAll("section fieldset")].flatMap((fieldset) =>
+  [...fieldset.closest("section").querySelectorAll(".chart")].flatMap((chart) => {
+    const plain = (text) => text.replace(/\\s/g, "");  // names may be in several lines
+    const names = [...chart.querySelectorAll("svg text")].map((text) => plain(text.textContent));
+    return [...fieldset.querySelectorAll("input")].map((box) => box.value)
+      .filter((name) => !names.includes(plain(name))).map((name) => `${chart.id}: ${name}`);
+  }))"""
+
+TOO_WIDE = """() => [...document.querySelectorAll(
+    "h1, h2, h3, nav, main p, .marks li, pre, fieldset, .scroll:has(#verdict-table)")]
+  .filter((part) => part.offsetParent && !part.parentElement.closest(".scroll"))
   .filter((part) => part.getBoundingClientRect().right > innerWidth
     || part.scrollWidth > part.clientWidth + 1)
   .map((part) => part.textContent.slice(0, 60))"""
@@ -67,7 +88,12 @@ def test_nothing_is_cut_or_covered_or_wider_than_its_place(browser, address, wid
     page = context.new_page()
     page.goto(address)
     page.wait_for_selector("html.ready", state="attached", timeout=60_000)
+    page.evaluate(UNFOLD)
+    drawn = "[...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('svg'))"
+    page.wait_for_function(drawn, timeout=60_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CUT_OR_OVERLAPPING) == []
+    assert page.evaluate(STRUCK_THROUGH) == []
+    assert page.evaluate(NAMELESS) == []
     assert page.evaluate(TOO_WIDE) == []
     context.close()

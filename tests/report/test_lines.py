@@ -90,6 +90,16 @@ def test_at_most_eight_are_emphasised_and_pairs_before_others():
     assert {own[name].colour for name in names if not own[name].emphasised} == {GREY}
 
 
+def test_of_many_variants_each_method_keeps_one_with_its_colour():
+    trained = [a_run(name, epochs=n) for name in ("er", "er-bnt", "gem-like") for n in (9, 5, 50)]
+    own = looks(group([*trained, *(a_run("er", lr=lr) for lr in (0.1, 0.2, 0.3, 0.4))]))
+    for method in ("er", "er-bnt", "gem-like"):
+        shown = [
+            label for label, look in own.items() if look.emphasised and label.startswith(method)
+        ]
+        assert shown, method
+
+
 @pytest.mark.parametrize("name", study_names())
 def test_no_two_coloured_methods_of_a_study_share_a_colour(name):
     colours = [colour(method) for method in load_study(name).methods]

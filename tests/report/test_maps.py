@@ -16,7 +16,7 @@ from bntricks.report.build import build
 from bntricks.report.files import rendered
 from bntricks.report.maps import COLOURS, GRID, SIDE, placed, regions
 from bntricks.report.records import load_records
-from bntricks.runs import maps, record as records
+from bntricks.runs import maps, record_file as records
 from bntricks.runs.maps import BiasedPhi
 from helpers.feature_maps import (
     LABELS,

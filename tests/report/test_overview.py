@@ -23,8 +23,10 @@ def test_what_is_missing_is_named():
     short = [run for run in trained if run.method != "er" or run.seed < 2]
     assert build(short, PILOT, "lite").overview.missing == (
         "Seq-CIFAR-10: no runs of er-cur+prev.",
-        "Seq-CIFAR-10: of 6 seeds, er 2.",
+        "Seq-CIFAR-10: 2 of 6 seeds of er.",
     )
+    few = build(study_runs("pilot", seeds=3), PILOT, "lite")
+    assert few.overview.missing == ("Seq-CIFAR-10: 3 of 6 seeds of every row.",)
     main = build(study_runs("main", streams=["seq-cifar10"]), load_study("main"), "lite")
     assert "Seq-CIFAR-100: no runs." in main.overview.missing
 

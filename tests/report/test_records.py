@@ -9,7 +9,7 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.report.groups import best, group
 from bntricks.report.records import load_records
-from bntricks.runs.record import NAME
+from bntricks.runs.record_file import NAME
 from helpers.records import HOSTILE, a_run, runs, written
 
 
@@ -144,6 +144,13 @@ def test_a_protocol_that_differs_between_methods_is_told():
     assert [g.variant for g in groups] == ["", "epochs 2", ""]
     halves = group([a_run("er", epochs=2), a_run("er-bnt", epochs=5)])
     assert [g.label for g in halves] == ["er (epochs 2)", "er-bnt (epochs 5)"]
+
+
+def test_data_is_told_apart_by_its_size_or_else_by_its_fingerprint():
+    whole, cut = a_run(fingerprint="a" * 16), a_run(fingerprint="b" * 16, cut_down=True)
+    assert [g.label for g in group([whole, cut])] == ["er (200 images)", "er (50000 images)"]
+    other = a_run(fingerprint="c" * 16)
+    assert [g.label for g in group([whole, other])] == ["er (data aaaaaaaa)", "er (data cccccccc)"]
 
 
 def test_the_best_is_the_best_of_its_own_protocol():

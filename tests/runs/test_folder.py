@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.runs import record as records
+from bntricks.report.groups import group
+from bntricks.report.results import SHARE, cost_table
+from bntricks.runs import record_file as records
 from bntricks.runs.checkpoint import NEWEST
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
-from bntricks.sweeps.local import Failure
+from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result
 
@@ -44,7 +46,7 @@ def test_a_damaged_record_is_named_and_its_run_is_trained_again(tmp_path, traine
     path = trained.path / records.NAME
     path.write_bytes(damaged := damage(path.read_bytes()))
     events = []
-    assert seconds_left([SGD], None, tmp_path) > 0
+    assert seconds_left([SGD], Shared(out=tmp_path)) > 0
     again = run(SGD, out=tmp_path, sink=events.append)
     assert not again.already_there
     assert results(again) == results(trained)
@@ -73,7 +75,7 @@ def test_a_whole_record_of_another_run_is_not_written_over(tmp_path, trained):
     other = run(SGD.model_copy(update={"seed": 1}), out=tmp_path)
     content = (other.path / records.NAME).read_bytes()
     (trained.path / records.NAME).write_bytes(content)
-    assert seconds_left([SGD], None, tmp_path) > 0
+    assert seconds_left([SGD], Shared(out=tmp_path)) > 0
     with pytest.raises(UserError, match="of another run"):
         run(SGD, out=tmp_path)
     assert (trained.path / records.NAME).read_bytes() == content
@@ -105,6 +107,20 @@ def test_a_folder_in_a_checkpoints_place_is_no_reason_to_give_up(tmp_path, train
     assert results(again) == results(trained)
     (warning,) = [event["text"] for event in events if event["event"] == "warning"]
     assert f"{NEWEST} is not a whole checkpoint" in warning
+
+
+@pytest.mark.parametrize(
+    ("knobs", "share"),
+    [({}, 0.6), ({"method": "er-balance-batch"}, 0.36), ({"memory_batch": 16}, None)],
+)
+def test_a_record_and_its_report_say_how_much_of_phi_is_new(tmp_path, knobs, share):
+    record = run(SGD.model_copy(update={"method": "er", "memory": 20, **knobs}), out=tmp_path)
+    assert record.new_share_of_phi == pytest.approx(share)
+    table = cost_table(group([record]))
+    if share is None:
+        assert SHARE not in table.names
+    else:
+        assert table.column(table.names.index(SHARE))[0].text == f"{share:.2f}"
 
 
 def test_a_record_says_how_many_different_images_the_memory_held(tmp_path, trained):
@@ -139,4 +155,4 @@ class TestRay:
         path.unlink()
         failed = self.result(trained, {records.NAME: damaged})
         assert isinstance(failed, Failure)
-        assert "is no record of a run" in failed.reason
+        assert "is no record of a run" in str(failed.error)

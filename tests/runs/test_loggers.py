@@ -10,7 +10,7 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
-from bntricks.runs.loggers import LOGGERS, numbers
+from bntricks.runs.loggers import CSV, LOGGERS, logging, numbers
 
 CONFIG = Config(
     method="er-bnt", stream="seq-digits", width=2, blocks=1, stages=2, images_per_class=8, epochs=2
@@ -54,6 +54,15 @@ def test_csv_and_weights_and_biases_get_the_same_numbers_which_are_those_of_the_
     log = [json.loads(line) for line in (record.path / "log.jsonl").open()]
     losses = [float(row["value"]) for row in rows if row["name"] == "loss"]
     assert set(losses) >= {event["loss"] for event in log if event["event"] == "epoch"}
+
+
+def test_no_number_is_written_twice(tmp_path):
+    with logging(["csv"], tmp_path, Config()) as log:
+        for kind in ("progress", "epoch"):
+            log({"event": kind, "step": 9, "loss": 0.5})
+        log({"event": "progress", "step": 10, "loss": 0.5})
+    rows = (tmp_path / CSV).read_text().splitlines()
+    assert rows == ["step,name,value", "9,loss,0.5", "10,loss,0.5"]
 
 
 def test_what_is_not_finite_or_not_measured_is_left_out():

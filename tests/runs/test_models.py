@@ -42,6 +42,19 @@ def test_a_model_of_an_earlier_task_knows_the_classes_so_far(saved):
     assert set(model.learner.memory.y[: len(model.learner.memory)].tolist()) <= {0, 1, 2, 3}
 
 
+def test_a_model_knows_classes_of_which_some_images_came_early(tmp_path):
+    blurry = CONFIG.model_copy(update={"blurry": 0.5})
+    record = run(blurry, out=tmp_path, save="every task")
+    first = Model.load(models.path_in(record.path, 1))
+    assert first.classes[:2] == ("0", "1")
+    memory = first.learner.memory
+    assert len(first.classes) > 2
+    assert 0 <= memory.y[: len(memory)].min() <= memory.y[: len(memory)].max() < len(first.classes)
+    assert sorted(Model.load(record.path / models.NAME).classes) == [*map(str, range(10))]
+    early = sum(task.images for task in first.metadata.taught)
+    assert early < 80  # of all images, those that came so far
+
+
 def test_saving_changes_neither_the_name_nor_the_bits(saved, tmp_path):
     plain = run(CONFIG, out=tmp_path)
     assert (plain.path.name, plain.digest) == (saved.path.name, saved.digest)

@@ -9,6 +9,7 @@ from pydantic import Field, validate_call
 from bntricks.methods import entries, make, same_recipe
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
+from bntricks.sweeps.local import Shared
 from bntricks.sweeps.plan import seconds_left
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1, "memory": 20}
@@ -46,7 +47,7 @@ def out(tmp_path_factory):
 
 def test_a_namesakes_record_is_what_training_gives(out):
     config = Config(method="er-bnt-imbalance-tracker", **TINY)
-    assert seconds_left([config], None, out) == 0
+    assert seconds_left([config], Shared(out=out)) == 0
     record = run(config, out=out)
     assert record.already_there
     assert record.trained_as == "er-cur+buf"

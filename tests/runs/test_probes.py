@@ -15,7 +15,7 @@ from bntricks.errors import RunError, UserError
 from bntricks.norm import recalibrate
 from bntricks.paper import load_study, study_names
 from bntricks.report import verdicts
-from bntricks.runs import maps, phi, probes, record as records
+from bntricks.runs import maps, phi, probes, record_file as records
 from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.folder import resume, run

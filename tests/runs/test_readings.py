@@ -9,7 +9,7 @@ from bntricks.report.groups import group
 from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.config import READINGS
 from bntricks.runs.readings import readings, trunk
-from bntricks.runs.record import read
+from bntricks.runs.record_file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
 from bntricks.sweeps.plan import trainings

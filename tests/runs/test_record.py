@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.runs import record as records
+from bntricks.runs import record_file as records
 from bntricks.runs.record import Record
 from helpers.records import a_run
 

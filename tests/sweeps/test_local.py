@@ -21,7 +21,7 @@ def outcomes(folder, *runs, workers):
     configs = [Config(method=method, seed=seed) for method, seed in runs]
     found = sweep(configs, Deadly(out=folder), workers=workers, sink=events.append)
     assert [(each.config.method, each.config.seed) for each in found] == list(runs)
-    return [each.reason if isinstance(each, Failure) else "done" for each in found], events
+    return [str(each.error) if isinstance(each, Failure) else "done" for each in found], events
 
 
 def test_a_killed_worker_is_replaced_and_its_run_repeated(tmp_path):

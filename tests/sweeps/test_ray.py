@@ -1,5 +1,6 @@
 """Sweeps on a real cluster of two Ray nodes, one of which is killed on the way."""
 
+import json
 import os
 import re
 import signal
@@ -17,6 +18,7 @@ from helpers.sameness import STUDY, results, tables, until
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 RAY = Path(sys.executable).with_name("ray")
+TINY = ["--stream", "seq-digits", "--width", "4", "--stages", "2", "--epochs", "1"]
 SWEEP = """
 import sys
 from pathlib import Path
@@ -121,6 +123,27 @@ def test_a_study_that_loses_a_node_ends_with_the_same_tables(tmp_path, cluster):
     assert results(tmp_path / "there") == results(tmp_path / "here")
     assert len(results(tmp_path / "here")) == 8
     assert tables(out) == tables(here.stdout)
+
+
+def digests(folder):
+    return {
+        p.parent.name: json.loads(p.read_text())["digest"] for p in folder.glob("*/record.json")
+    }
+
+
+def test_a_search_on_a_cluster_finds_what_it_finds_here(tmp_path, cluster):
+    command = ["sweep", "--grid", "lr=0.01,0.1", "--method", "er-bnt", "--seeds", "2", *TINY]
+    here = bnt(*command, "--out", "here", "--json", cwd=tmp_path)
+    assert here.returncode == 0, here.stderr
+    brought = ["--save", "--log", "csv", "--ray", cluster.address]
+    there = bnt(*command, *brought, "--out", "there", "--json", cwd=tmp_path)
+    assert there.returncode == 0, there.stderr
+    assert digests(tmp_path / "there") == digests(tmp_path / "here")
+    found, expected = json.loads(there.stdout), json.loads(here.stdout)
+    assert found["best"] == expected["best"]
+    assert found["command"] == expected["command"]
+    for name in ("model.safetensors", "log.csv"):
+        assert len(list(tmp_path.glob(f"there/*/{name}"))) == 4
 
 
 OWN = """

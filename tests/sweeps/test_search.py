@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bntricks import Config, Range, UserError, search
+from bntricks import Config, Range, RunError, UserError, search
 from bntricks.cli.dashboard import labels
 from bntricks.report.search import Cell, Found, command, heat_map, section, table
 from bntricks.sweeps.local import Failure, Shared
@@ -155,7 +155,12 @@ def test_a_search_from_python_trains_cuts_of_the_training_images(tmp_path):
 def test_a_failed_run_is_counted_in_its_cell():
     planned = plan_search(Config(), {"lr": [0.1, 0.2]}, seeds=2)
     runs = planned.runs
-    results = [a_run(lr=0.1), Failure(runs[1], "no"), a_run(seed=1, lr=0.1), a_run(seed=1, lr=0.2)]
+    results = [
+        a_run(lr=0.1),
+        Failure(runs[1], RunError("no")),
+        a_run(seed=1, lr=0.1),
+        a_run(seed=1, lr=0.2),
+    ]
     found = planned.found(results)
     assert [cell.failed for cell in found.cells] == [0, 1]
     assert found.best.knobs == {"lr": 0.1}
@@ -178,10 +183,19 @@ def test_a_sweep_from_the_command_line_ends_with_the_winners_command(tmp_path):
     again = bnt(*flags, *DIGITS, "--workers", "1", cwd=tmp_path)
     assert again.stderr.count("already there") == 4
     assert "lr \\ memory" in again.stdout
+    late = bnt(*flags, *DIGITS, "--save", cwd=tmp_path)
+    refused(late, "its network was not saved: train it again, to the same bits (--force)", code=1)
+    forced = bnt(*flags, *DIGITS, "--save", "--log", "csv", "--force", cwd=tmp_path)
+    assert forced.returncode == 0, forced.stderr
+    for name in ("model.safetensors", "log.csv"):
+        assert len(list(tmp_path.glob(f"runs/*/{name}"))) == 4
 
 
 @pytest.mark.journey
 def test_a_sweep_that_cannot_be_understood_is_a_clear_line(tmp_path):
     refused(bnt("sweep", cwd=tmp_path), "give --grid lr=0.01,0.1 or --random 20")
+    logged = bnt("sweep", "--grid", "lr=0.1", "--log", "nosuch", *DIGITS, cwd=tmp_path)
+    refused(logged, "unknown logger 'nosuch': there are")
+    assert len(logged.stderr.splitlines()) == 1
     many = bnt("sweep", "--random", "lr=0.1,0.2", cwd=tmp_path)
     refused(many, "--random lr=0.1,0.2: begin with the number of draws")

@@ -113,7 +113,7 @@ def peak_megabytes(
     peaks = []
     for result in sweep(configs, shared, workers=workers, sink=sink):
         if isinstance(result, Failure):
-            raise RunError(f"a run of the benchmark failed: {result.reason}")
+            raise RunError(f"a run of the benchmark failed: {result.error}")
         peaks.append(result.peak_memory_mb)
     return np.array(peaks)
 

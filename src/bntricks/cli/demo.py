@@ -1,8 +1,11 @@
 """`bnt demo`: what BatchNorm costs replay, and what BN Tricks gains, on embedded images.
 
-The configuration was chosen so that the paper's effect shows in minutes on two cores: clothing at
-14×14, a small memory, because with a large one plain replay has nothing left to lose; and some
-hundred steps a task, because φ matters only once the network has settled.
+The configuration was chosen, on other seeds, so that the paper's effect shows in minutes on two
+cores. Each task but the first brings a kind of top that looks like those before it, so that new
+classes compete with old ones; the memory is small, because with a large one plain replay has
+nothing left to lose, but has some images of every class; there are some hundred steps a task,
+because φ matters only once the network has settled; and batches are even, because a step on a
+handful of images is a matter of luck.
 """
 
 from __future__ import annotations
@@ -28,8 +31,12 @@ if TYPE_CHECKING:
 STREAM = "seq-fashion"
 METHODS = ("sgd", "er", "er-bnt", "joint")
 COMPARED = ("er-bnt", "er")
+SEEDS_OF_BOUNDS = 2
+"""SGD and Joint only show how far down and up it goes: where they are is plain after two seeds."""
 METRICS = ("acc", "bwt")
-MEMORY = 50
+ORDER = "0,1,2,5,3,7,4,8,6,9"
+"""T-shirt and trouser, pullover and sandal, dress and sneaker, coat and bag, shirt and boot."""
+MEMORY = 100
 QUESTION = (
     "A small network learned ten kinds of clothing, two at a time, with room for "
     f"{MEMORY} images in its memory: what does it still know of the old ones in the end?"
@@ -44,14 +51,14 @@ EXAMINED = (
 def demo(
     *,
     quick: Switch = False,
-    seeds: Count = 6,
+    seeds: Count = 5,
     workers: Count | None = None,
     out: Path = Path("runs"),
     json: Json = False,
 ) -> None:
     """Compare SGD, ER, ER-BNT and Joint on embedded images; nothing is downloaded.
 
-    Takes some minutes on two cores. Runs that are already there are not trained again, so
+    Takes some four minutes on two cores. Runs that are already there are not trained again, so
     an interrupted demo continues where it stopped.
 
     Parameters
@@ -59,7 +66,8 @@ def demo(
     quick
         Train just long enough for everything to run once: too short to show the effect.
     seeds
-        Repetitions of each method; the table shows their mean and standard deviation.
+        Repetitions of ER and ER-BNT; the table shows their mean and standard deviation. SGD and
+        Joint are repeated twice at most.
     workers
         Runs at the same time [default: one per core].
     out
@@ -88,7 +96,7 @@ def demo(
 
 
 def plan(*, seeds: int, quick: bool) -> list[Config]:
-    """Every method with every seed, seeds outermost, so that early results already compare."""
+    """Seeds outermost, so that early results already compare."""
     return [
         Config(
             method=method,
@@ -99,11 +107,14 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             width=4 if quick else 8,
             blocks=1,
             stages=3,
+            class_order=ORDER,
+            even_batches=True,
             memory=MEMORY,
             epochs=3 if quick else 30,
         )
         for seed in range(seeds)
         for method in METHODS
+        if method in COMPARED or seed < SEEDS_OF_BOUNDS
     ]
 
 
@@ -139,12 +150,17 @@ def show(records: Sequence[Record], out: Path, note: str | None) -> None:
     """Print the table and what it says, and write the page."""
     rows = summary(records)
     cells = [
-        [r["method"], spread(r["acc"]), spread(r["bwt"]), f"{r['forwards_per_step']:.2f}"]
+        [
+            r["method"],
+            r["seeds"],
+            spread(r["acc"]),
+            spread(r["bwt"]),
+            f"{r['forwards_per_step']:.2f}",
+        ]
         for r in rows
     ]
-    seeds = max(row["seeds"] for row in rows)
-    title = f"{STREAM}, mean ± standard deviation over {seeds} seed{'s' * (seeds != 1)}"
-    console.show(["method", "ACC", "BWT", "forwards/step"], cells, title=title)
+    title = f"{STREAM}, mean ± standard deviation"
+    console.show(["method", "seeds", "ACC", "BWT", "forwards/step"], cells, title=title)
     gains, diagnoses = comparison(records), examine(records)
     if gains is not None:
         console.say(f"\n{gains}")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bntricks.cli.app import flag
 from bntricks.errors import RunError
 
 if TYPE_CHECKING:
@@ -32,5 +33,9 @@ def raise_failures(results: Sequence[Record | Failure], names: Sequence[str] = (
     names = names or [result.config.method for result in results]
     failed = [(n, r) for n, r in zip(names, results, strict=True) if isinstance(r, Failure)]
     if failed:
-        lines = (f"{name}, seed {each.config.seed}: {each.reason}" for name, each in failed)
-        raise RunError("\n".join(lines))
+        raise RunError(
+            "\n".join(
+                f"{name}, seed {each.config.seed}: {each.error.worded(flag)}"
+                for name, each in failed
+            )
+        )

@@ -122,9 +122,9 @@ def _write_and_show(
         return
     if is_map(found):
         console.out.print(_heat_map(found))
+        console.say(f"\n{found}")
     else:
-        console.out.print(to_rich(table(found)))
-    console.say(f"\n{found}")
+        console.out.print(to_rich(table(found)))  # which says it in a note
     if winner is not None:
         console.say(
             "\nTrain it on all training images and test it, with this seed and others:\n\n"

@@ -12,7 +12,7 @@ from cyclopts.validators import Number
 from pydantic import BaseModel, ConfigDict
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Seconds
+from bntricks.cli.app import Count, Names, Seconds, Switch
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ class Work(BaseModel):
     """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
     checkpoint_seconds: Seconds = 120.0
     """Time between a run's checkpoints, in seconds."""
+    log: Names = ()
+    """Write each run's losses and accuracies elsewhere too, as `bnt run --log` does: `csv`,
+    `tensorboard`, `wandb` or `wandb-online`."""
+    save: Switch = False
+    """Write each trained network into its run's folder, as `model.safetensors`."""
+    force: Switch = False
+    """Train all runs from the start, even those that are already there."""
 
 
 def train_all(
@@ -68,10 +75,13 @@ def _train(
     name: str, configs: Sequence[Config], work: Work, probe: str | None, readings: bool
 ) -> list[Record | Failure]:
     from bntricks.cli.dashboard import board
+    from bntricks.runs.loggers import LOGGERS
     from bntricks.sweeps.local import Shared, default_workers, sweep
     from bntricks.sweeps.plan import seconds_left
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
+    for logger in work.log:
+        LOGGERS.find(logger)
     if not configs:
         return []
     shared = Shared(
@@ -80,8 +90,11 @@ def _train(
         probe=probe,
         readings=readings,
         checkpoint_seconds=work.checkpoint_seconds,
+        log=work.log,
+        save="end" if work.save else None,
+        force=work.force,
     )
-    seconds = seconds_left(configs, work.data, work.out, probe, readings, console.warnings)
+    seconds = seconds_left(configs, shared, console.warnings)
     runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
     with board(configs) as sink:
         if work.ray is not None:

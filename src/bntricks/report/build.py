@@ -38,6 +38,8 @@ class StreamPart:
     """In the order they are read."""
     classes: Table | None = None
     """The accuracy of each class, where records say."""
+    folded: bool = False
+    """Whether a page shows it only on demand, because another part compares it with its like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def build(
         cost=cost_table(groups),
         verdicts=tuple(judgements),
         verdict_table=verdict_table(judgements, remark, claims) if judgements else None,
-        verdict_figure=verdict_chart(judgements, remark, claims),
+        verdict_figure=verdict_chart(judgements, remark, "Differences behind the verdicts"),
         streams=tuple(_stream_parts(by_stream(groups))),
         maps=tuple(_named(feature_maps(groups), set())) if not study or study.probe else (),
     )
@@ -138,7 +140,8 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
                 if figure is not None
             )
             named = tuple(_named(figures, names))
-            yield StreamPart(f"{title}{size}", tuple(own), named, class_table(own))
+            folded = memory is not None
+            yield StreamPart(f"{title}{size}", tuple(own), named, class_table(own), folded)
 
 
 def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:

@@ -50,6 +50,8 @@ class Figure:
     rows: list[Row]
     ends: float = 0.0
     """Room, in points, for names at the ends of lines, which stand for a legend; 0 if none do."""
+    folded: bool = False
+    """Whether a page shows it only on demand, because it is long."""
 
     @cached_property
     def spec(self) -> dict[str, Any]:
@@ -61,9 +63,12 @@ class Figure:
         # How much room names need, for whoever shows the chart in more or less of it.
         names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
         room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
+        # Dashes would fray the symbols of a legend.
+        dashed = any("strokeDash" in layer.get("encoding", ()) for layer in spec.get("layer", ()))
+        legend = {"symbolStrokeWidth": 0} if dashed else {}
         # The description is what a screen reader says.
         description = shown(f"{self.title}. {self.text}")
-        return {**spec, "usermeta": room, "description": description}
+        return {**spec, "usermeta": {**room, "legend": legend}, "description": description}
 
 
 def legend_pick(field: str) -> alt.Parameter:

@@ -10,6 +10,7 @@ import altair as alt
 
 from bntricks.report.charts import HIDDEN, NOT_HIDDEN, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.panels import MOST_PANELS
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import SKIPPED, Cell, Table, drawable, number
 from bntricks.runs.record import Record
@@ -93,7 +94,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         + ("." if by_class else ", or taken for another class of the same task.")
     )
     title = f"Confusion, {_where(groups)}"
-    return Figure(f"confusion-{groups[0].stream}", title, text, chart, rows)
+    folded = len(told) > MOST_PANELS
+    return Figure(f"confusion-{groups[0].stream}", title, text, chart, rows, folded=folded)
 
 
 def _told(groups: Sequence[Group]) -> dict[str, list[Record]]:

@@ -38,7 +38,7 @@ def cost(groups: Sequence[Group]) -> Figure | None:
         return None
     y = partial(alt.Y, title="ACC, %", scale=alt.Scale(zero=False, padding=10))
     scale = alt.Scale(zero=False, nice=True, padding=15)
-    axis = alt.Axis(labelOverlap=True)
+    axis = alt.Axis(labelOverlap=True, tickCount=5)
     x = alt.X("forwards_per_step:Q", title="forward passes a step", scale=scale, axis=axis)
     chart = base(groups, rows, x=x, opacity=faded())
     span = chart.mark_rule().encode(y=y("low:Q"), y2="high:Q")

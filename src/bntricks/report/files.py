@@ -29,6 +29,7 @@ STYLE: dict[str, Any] = {
     "font": "Helvetica, Arial, sans-serif",
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"},
     "header": {"labelFontSize": 12},
+    "tick": {"color": "black"},
     "view": {"stroke": None},
 }
 """How charts look outside the page; they have no title, as a paper has a caption."""
@@ -41,6 +42,7 @@ def offline(figure: Figure) -> dict[str, Any]:
     legend has as many columns as there is room for."""
     columns = max(1, int(WIDTH / (figure.spec["usermeta"]["name"] + SYMBOL)))
     legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11, "labelLimit": 0}
+    legend |= figure.spec["usermeta"]["legend"]
     style = {**STYLE, "legend": {"disable": True} if figure.ends else legend}
     return {"vl_version": VEGA_LITE, "config": style, "allowed_base_urls": []}
 

@@ -138,7 +138,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
     beside = [other for other in groups if other.stream == own.stream]
     telling = set().union(*(own.differences(other) for other in beside))
     texts = {
-        key: _knob_text(key, value)
+        key: _data_text(own, beside) if key == "data" else _knob_text(key, value)
         for key, value in own.knobs.items()
         if key in telling and 2 * sum(each.knobs[key] == value for each in beside) <= len(beside)
     }
@@ -152,6 +152,15 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
 
 def _in_brackets(name: str, remark: str) -> str:
     return f"{name} ({remark})" if remark else name
+
+
+def _data_text(own: Group, beside: Sequence[Group]) -> str:
+    """How many images there are to learn from, if that tells the data apart."""
+    counts = {each.knobs["data"]: each.records[0].data.images["train"] for each in beside}
+    fingerprint = own.knobs["data"]
+    if len(set(counts.values())) < len(counts):
+        return f"data {fingerprint[:8]}"
+    return f"{counts[fingerprint]} images"
 
 
 def _knob_text(key: str, value: Any) -> str:

@@ -38,6 +38,9 @@ LONGEST_END = 30
 """Letters of a name at the end of a line."""
 LINE_OF_TEXT = 14.0
 """Its height in points."""
+BESIDE_ENDS = 18
+"""How far names are from the figure, in points: room for what leads to them."""
+TASKS = alt.Scale(type="point", padding=0.25)
 
 
 def curves(groups: Sequence[Group]) -> Figure:
@@ -49,7 +52,7 @@ def curves(groups: Sequence[Group]) -> Figure:
         if (row := spread(group, values))
     ]
     text = "Mean accuracy over the tasks seen so far, after each task."
-    x = alt.X("task:O", title="after task", axis=UPRIGHT)
+    x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
     tip = alt.Tooltip("task:O", title="after task")
     name = f"curves-{groups[0].stream}"
     return _lines(name, titled("ACC after each task", groups), text, groups, rows, x, tip)
@@ -63,7 +66,7 @@ def per_task(groups: Sequence[Group]) -> Figure:
         for task, values in each(record.accuracy[-1] for record in group.records)
     ]
     text = "Accuracy on each task after the last one."
-    x = alt.X("task:O", title="task", axis=UPRIGHT)
+    x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
     name = f"per-task-{groups[0].stream}"
     title = titled("Final accuracy by task", groups)
     return _lines(name, title, text, groups, rows, x, TIP_TASK, y_title="final accuracy, %")
@@ -118,8 +121,8 @@ def _lines(
     longest = max(len(group.label) for group in groups)
     layers, ends = [band, line, point], 0.0
     if longest <= LONGEST_END and len(groups) * LINE_OF_TEXT <= HEIGHT:
-        ends = LETTER * longest + 14
-        layers.append(_ends(groups, rows, str(x.shorthand), (low, high), x, y))
+        ends = LETTER * longest + BESIDE_ENDS
+        layers += _ends(groups, rows, str(x.shorthand), (low, high), x, y)
     whole = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
     whole = whole.add_params(HIDDEN, legend_pick("label"))
     bands = "" if all(row["sd"] is None for row in rows) else " Bands: ± standard deviation."
@@ -133,25 +136,32 @@ def _ends(
     domain: tuple[float, float],
     x: alt.X,
     y: partial[alt.Y],
-) -> Any:
-    """The names, beside the ends of their lines and apart from each other."""
+) -> list[Any]:
+    """The names, right of the figure and apart from each other, each with a line that leads to it
+    from the end of its own."""
     field = x_field.partition(":")[0]
     last = {row["label"]: row for row in rows}
     right = max(row[field] for row in rows)
     least = LINE_OF_TEXT * (domain[1] - domain[0]) / HEIGHT
     heights = apart([last[group.label]["acc"] for group in groups], least, domain)
     places = [
-        {"label": group.label, field: right, "end": height}
+        {"label": group.label, field: right, "acc": last[group.label]["acc"], "end": height}
         for group, height in zip(groups, heights, strict=True)
     ]
-    chart = alt.Chart(alt.InlineData(values=places), name="ends").transform_filter(NOT_HIDDEN)
-    return chart.mark_text(align="left", dx=9, fontSize=11, baseline="middle").encode(
+    chart = alt.Chart(alt.InlineData(values=places)).transform_filter(NOT_HIDDEN)
+    leader = chart.mark_rule(x2Offset=BESIDE_ENDS - 6).encode(
         x=x,
-        y=y("end:Q"),
-        text="label:N",
+        x2=alt.value("width"),
+        y=y("acc:Q"),
+        y2="end:Q",
         color=by_label(alt.Color, groups, "colour"),
-        opacity=faded(1.0, 0.3),
+        opacity=faded(0.6, 0.1),
     )
+    # Names are in ink: not every method's colour can be read as text.
+    name = chart.mark_text(align="left", dx=BESIDE_ENDS - 3, fontSize=11, baseline="middle").encode(
+        x=alt.value("width"), y=y("end:Q"), text="label:N", opacity=faded(1.0, 0.3)
+    )
+    return [leader.properties(name="leaders"), name.properties(name="ends")]
 
 
 def apart(values: Sequence[float], least: float, domain: tuple[float, float]) -> list[float]:

@@ -4,11 +4,13 @@ What is not to be looked at first is grey."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 from bntricks.report.groups import Group
+from bntricks.report.protocol import departures
 
 BNT = "-bnt"
 GREY = "#8A8A8A"
@@ -62,12 +64,14 @@ class Look:
 
 
 def looks(groups: Sequence[Group]) -> dict[str, Look]:
-    """The look of each group, by its label. Of more than eight coloured ones, those without a BN
-    Tricks form beside them turn grey first, and later ones before earlier ones."""
+    """The look of each group, by its label. Of more than eight coloured ones, the variants of a
+    method turn grey first, furthest from the paper's protocol before others; then those without a
+    BN Tricks form beside them, and later ones before earlier ones."""
     pairs_first = sorted(groups, key=lambda each: not _paired(each, groups))
     families = list(dict.fromkeys((_base(each, groups), each.variant) for each in pairs_first))
     coloured = [each for each in groups if colour(each.method) != GREY]
-    coloured.sort(key=lambda each: not _paired(each, groups))
+    ranks = _ranks(groups)
+    coloured.sort(key=lambda each: (ranks[each.label], not _paired(each, groups)))
     emphasised = {each.label for each in coloured[:MOST_EMPHASISED]}
     found = {}
     for each in groups:
@@ -86,6 +90,16 @@ def colour(method: str) -> str:
     if base in HUES:
         return HUES[base][method.endswith(BNT)]
     return COLOURS.get(method) or SPARE[crc32(base.encode(errors="replace")) % len(SPARE)]
+
+
+def _ranks(groups: Sequence[Group]) -> dict[str, int]:
+    """For each, how many groups of the same method are nearer to the paper's protocol."""
+    ranks: dict[str, int] = {}
+    nearer = Counter[str]()
+    for each in sorted(groups, key=lambda each: len(departures(each))):
+        ranks[each.label] = nearer[each.method]
+        nearer[each.method] += 1
+    return ranks
 
 
 def _base(own: Group, groups: Sequence[Group]) -> str:

@@ -11,16 +11,19 @@ from bntricks.report.tables import WIDE, Cell, Table
 LONG_HEAD = 16
 
 
-def table_html(table: Table, name: str, *, pick: str | None = None) -> str:
+def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
     """A table that scripts may sort and filter, and that reads well without them. `pick` is a
-    column whose values can be chosen from a list."""
+    column whose values can be chosen from a list. The rows of `cards` wrap instead of running off
+    the page, and on a phone each is a card."""
     tools = "" if pick is None else _tools(table, name, pick)
     head = "".join(_head(table, index) for index in range(len(table.columns)))
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    names = table.columns if cards else ("",) * len(table.columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>" for row in table.rows)
+    kind = "sortable cards" if cards else "sortable"
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     return (
         f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}" class="sortable"><caption>{escape(table.title)}</caption>'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
@@ -69,12 +72,14 @@ def _head(table: Table, index: int) -> str:
     return f'<th scope="col" class="{" ".join(kinds)}"><button type="button">{text}</button></th>'
 
 
-def _cell(cell: Cell) -> str:
+def _cell(cell: Cell, head: str) -> str:
+    """A cell, which says what it is if it has a head of its own."""
+    own = f' data-head="{escape(head)}"' if head else ""
     text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
     if cell.number is None:
         long = ' class="long"' if len(cell.text) > WIDE else ""
-        return f"<td{long}>{text}</td>"
-    return f'<td class="number" data-number="{cell.number!r}">{text}</td>'
+        return f"<td{long}{own}>{text}</td>"
+    return f'<td class="number"{own} data-number="{cell.number!r}">{text}</td>'
 
 
 def _form_cell(cell: Cell, kind: str) -> str:

@@ -71,7 +71,7 @@ def moved(study: Study, groups: Sequence[Group]) -> bool:
 def _question(study: Study) -> str:
     if study.of_the_paper:
         return f"{', '.join(study.artefacts)} of the paper: {study.title}."
-    return f"{study.title}."
+    return study.title if study.title.endswith("?") else f"{study.title}."
 
 
 def _scale(groups: Sequence[Group], scale: ScaleName | None) -> str:
@@ -127,5 +127,7 @@ def _missing_on(
     }
     if absent := [side for side, count in runs.items() if not count]:
         yield f"{title}: no runs of {'; '.join(absent)}."
-    if short := [f"{side} {count}" for side, count in runs.items() if 0 < count < wanted]:
-        yield f"{title}: of {wanted} seeds, {'; '.join(short)}."
+    for count in sorted({count for count in runs.values() if 0 < count < wanted}):
+        own = [side for side, runs_of_it in runs.items() if runs_of_it == count]
+        rows = "every row" if len(own) == len(runs) > 1 else "; ".join(own)
+        yield f"{title}: {count} of {wanted} seeds of {rows}."

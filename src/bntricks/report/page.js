@@ -4,7 +4,7 @@
 const INK = "currentColor";
 const views = new Map();
 
-function style(width, columns, legend) {
+function style(width, columns, shown, legend) {
   return {
     background: "transparent",
     font: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
@@ -15,10 +15,11 @@ function style(width, columns, legend) {
     axisY: { labelLimit: width < 600 ? 130 : 340 },
     header: { labelColor: INK, labelFontSize: 13, labelLimit: 0 },
     legend: {
-      disable: !legend, orient: "bottom", columns, labelColor: INK, titleColor: INK,
+      ...legend, disable: !shown, orient: "bottom", columns, labelColor: INK, titleColor: INK,
       labelFontSize: 12, labelLimit: width - 40, titleLimit: 300,
     },
     rule: { color: INK },
+    tick: { color: INK },
     text: { color: INK },
     view: { stroke: null },
   };
@@ -32,7 +33,7 @@ function placeNames(spec, room, width) {
     pick.views = ["ends"];
     delete pick.bind;
   } else if (room.ends > 0) {
-    spec.layer = spec.layer.filter((layer) => layer.name !== "ends");
+    spec.layer = spec.layer.filter((layer) => !["ends", "leaders"].includes(layer.name));
     delete spec.padding;
   }
   return ends;
@@ -44,6 +45,9 @@ async function draw(place) {
   const width = place.clientWidth;
   if (spec.facet) {
     spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + 65)));
+  } else if (spec.concat) {
+    spec.columns = width < 900 ? 1 : 2;
+    for (const panel of spec.concat) panel.width = width / spec.columns - 25;
   } else {
     spec.width = "container";
   }
@@ -54,7 +58,7 @@ async function draw(place) {
   views.get(place)?.view.finalize();
   const drawn = await vegaEmbed(place, spec, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,
-    config: style(width, columns, !ends), tooltip: { disableDefaultStyle: true },
+    config: style(width, columns, !ends, room.legend), tooltip: { disableDefaultStyle: true },
   });
   views.set(place, { view: drawn.view, width });
 }
@@ -123,13 +127,16 @@ for (const tools of document.querySelectorAll(".tools")) {
   filter(tools);
 }
 
+/* What is folded has no width to be drawn in. */
 const places = [...document.querySelectorAll(".chart")];
-Promise.all(places.map(draw)).then(() => document.documentElement.classList.add("ready"));
+const drawVisible = () => Promise.all(
+  places.filter((p) => p.clientWidth && views.get(p)?.width !== p.clientWidth).map(draw),
+);
+drawVisible().then(() => document.documentElement.classList.add("ready"));
+document.addEventListener("toggle", drawVisible, true);
 
 let waiting;
 window.addEventListener("resize", () => {
   clearTimeout(waiting);
-  waiting = setTimeout(() => {
-    places.filter((p) => views.get(p)?.width !== p.clientWidth).forEach(draw);
-  }, 200);
+  waiting = setTimeout(drawVisible, 200);
 });

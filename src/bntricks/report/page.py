@@ -20,11 +20,13 @@ from bntricks.report.groups import Group, stream_title
 from bntricks.report.markup import data_script, details, form_html, table_html
 from bntricks.report.opening import overview_html
 from bntricks.report.overview import counted
-from bntricks.report.tables import Table, plain_cell
+from bntricks.report.tables import Table, only, plain_cell
 from bntricks.runs.record import Record
 
 MODEL = "model.safetensors"
 """What a run is saved as, if it is."""
+IN_THE_FIGURE = ("Compared", "Metric")
+"""Columns of verdicts that the figure of claims shows as well."""
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -101,7 +103,9 @@ def _resource(name: str) -> str:
 
 def _sections(report: Report) -> Iterator[Section]:
     if report.verdict_table is not None:
-        table = table_html(report.verdict_table, "verdict-table", pick="Verdict")
+        columns = enumerate(report.verdict_table.columns)
+        shown = only(report.verdict_table, [i for i, name in columns if name not in IN_THE_FIGURE])
+        table = table_html(shown, "verdict-table", pick="Verdict", cards=True)
         figure = "" if report.verdict_figure is None else figure_html(report.verdict_figure)
         yield Section("verdicts", report.verdict_table.title, table + figure)
     rows = table_html(report.results, "results-table", pick="Method")
@@ -113,13 +117,17 @@ def _sections(report: Report) -> Iterator[Section]:
         if part.classes is not None:
             table = table_html(part.classes, f"classes-{index}")
             figures += details("Accuracy of each class", table)
-        yield Section(f"stream-{index}", part.title, _toggles(part.groups) + figures)
+        content = _toggles(part.groups) + figures
+        folded = details("Figures", content) if part.folded else content
+        yield Section(f"stream-{index}", part.title, folded)
     if report.maps:
         yield Section("maps", "Maps", "".join(map(figure_html, report.maps)))
     yield Section("runs", "Runs and commands", "".join(map(_runs, report.groups)))
 
 
 def _toggles(groups: Sequence[Group]) -> str:
+    if len(groups) < 2:
+        return ""
     boxes = "".join(
         f'<label><input type="checkbox" checked value="{label}"> {label}</label>'
         for label in (escape(group.label) for group in groups)
@@ -135,13 +143,15 @@ def figure_html(figure: Figure) -> str:
     numbers = table_html(table, f"{figure.name}-numbers")
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
     usage = "Hover for values" + (", click a name to pick it out." if picks else ".")
-    return (
-        f"<figure><figcaption><h3>{escape(figure.title)}</h3>"
-        f"<p>{escape(figure.text)} {usage}</p></figcaption>"
+    title = "" if figure.folded else f"<h3>{escape(figure.title)}</h3>"
+    content = (
+        f"<figure><figcaption>{title}"
+        f'<p>{escape(figure.text)} <span class="note">{usage}</span></p></figcaption>'
         f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
         f"{data_script(f'{figure.name}-spec', chart)}"
         f"{details('Numbers of this figure', numbers)}</figure>"
     )
+    return details(figure.title, content) if figure.folded else content
 
 
 def _runs(group: Group) -> str:

@@ -27,6 +27,8 @@ from bntricks.report.charts import (
 )
 from bntricks.report.groups import Group
 
+MOST_PANELS = 4
+"""What fits side by side; figures of more are folded."""
 NUMBERS_UP_TO = 10
 """Tasks up to which a matrix has room for numbers in its cells."""
 TIP_AFTER = alt.Tooltip("after:O", title="after task")
@@ -51,7 +53,7 @@ def matrices(groups: Sequence[Group]) -> Figure:
     scale = alt.Scale(scheme="viridis", domain=[0, 100])
     layers = [chart.mark_rect().encode(color=alt.Color("acc:Q", title="accuracy, %", scale=scale))]
     if tasks <= NUMBERS_UP_TO:
-        ink = alt.condition("datum.acc > 55", alt.value("black"), alt.value("white"))
+        ink = alt.condition("datum.acc > 45", alt.value("black"), alt.value("white"))
         number = alt.Text("acc:Q", format=".0f")
         layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
     text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
@@ -68,7 +70,9 @@ def task_lines(groups: Sequence[Group]) -> Figure | None:
         return None
     low, high = fitting(rows)
     side = 190
-    scale = alt.Scale(scheme="viridis", reverse=True)
+    # Neither the darkest colours, which a dark page would swallow, nor the lightest.
+    viridis = alt.SchemeParams(name="viridis", extent=[0.22, 0.95])
+    scale = alt.Scale(scheme=viridis, reverse=True)
     chart = alt.Chart(width=side, height=side).encode(
         x=alt.X("after:O", title="after task", axis=UPRIGHT),
         y=alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(domain=[low, high], nice=False)),
@@ -112,4 +116,4 @@ def _panels(
     columns = max(1, (WIDTH + 120) // (side + BESIDE))
     chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
     chart = chart.resolve_axis(x="independent", y="independent")
-    return Figure(name, title, text, chart, rows)
+    return Figure(name, title, text, chart, rows, folded=len(groups) > MOST_PANELS)

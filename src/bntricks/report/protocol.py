@@ -13,6 +13,8 @@ from bntricks.runs.config import Config
 NO_DEPARTURE = {"method", "stream", "seed", "imports", "device", "threads", "compile"}
 NO_DEPARTURE |= {"deterministic", "ranks"}
 """Knobs that a row shows anyway, or that change how a run is computed and not what."""
+NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
+"""What an option without a value means."""
 
 
 def paper_numbers(group: Group) -> Entry | None:
@@ -27,7 +29,7 @@ def departures(group: Group) -> list[str]:
     default = Config().model_dump(mode="json")
     skipped = NO_DEPARTURE | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
     texts = [
-        f"{_words(key)} {_text(group.knobs[key])} (paper: {_text(default[key])})"
+        f"{_words(key)} {_text(key, group.knobs[key])} (paper: {_text(key, default[key])})"
         for key in default
         if key not in skipped and group.knobs[key] != default[key]
     ]
@@ -52,9 +54,9 @@ def _words(key: str) -> str:
     return key.replace("_", " ")
 
 
-def _text(value: Any) -> str:
+def _text(key: str, value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "unset" if value is None else str(value)
+    return NOT_SET.get(key, "none") if value is None else str(value)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
-from bntricks.runs.record import NAME, Record, read
+from bntricks.runs.record import Record
+from bntricks.runs.record_file import NAME, read
 
 if TYPE_CHECKING:
     import pandas

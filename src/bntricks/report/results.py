@@ -25,8 +25,13 @@ from bntricks.report.verdicts import (
     groups_of,
 )
 
-COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", "Images/s")
+SHARE = "New share of φ"
+COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", SHARE, "Images/s")
 SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
+SHARES = (
+    f"{SHARE}: how much of the running statistics belongs to the newest task when the fifth ends, "
+    "by the method's recipe; 0.20 would be balanced."
+)
 
 
 def results_table(
@@ -50,7 +55,8 @@ def cost_table(groups: Sequence[Group]) -> Table:
     """What each group learned from, and what its steps cost."""
     whole = results_table(groups)
     kept = [index for index, name in enumerate(whole.columns) if name in COST]
-    return replace(only(whole, kept), title="Data and cost", notes=(SPEED,))
+    notes = (SPEED, SHARES) if SHARE in whole.names else (SPEED,)
+    return replace(only(whole, kept), title="Data and cost", notes=notes)
 
 
 def verdict_table(
@@ -135,7 +141,11 @@ def compared(claim: Claim) -> str:
         return f"{claim.a} > 0"
     if claim.kind == "similar":
         return f"{claim.a} ≈ {claim.b} (±{claim.margin:g})"
-    return f"{claim.a} − {claim.b}" + (", slope" if claim.kind == "trend" else "")
+    sides = f"{claim.a} − {claim.b}"
+    if claim.kind != "trend":
+        return sides
+    first, last = (variant or "plain" for variant in (claim.along[0], claim.along[-1]))
+    return f"{sides}, slope from {first} to {last}"
 
 
 def changed_protocol(
@@ -179,6 +189,7 @@ def _result(
         "Data": Cell(data),
         "Seeds": number(len(group.records), 0),
         "Forwards/step": number(group.mean("forwards_per_step")),
+        SHARE: number(group.records[0].new_share_of_phi),
         "Images/s": number(group.mean("images_per_second"), 0),
     }
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 from rich import box
+from rich.console import Group
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -189,13 +190,11 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return out.getvalue()
 
 
-def to_rich(table: Table) -> RichTable:
-    """For the terminal."""
+def to_rich(table: Table) -> Group:
+    """For the terminal. Notes are as wide as that, not as the table."""
     grid = RichTable(
         title=Text(table.title, style="bold"),
         title_justify="left",
-        caption=Text("\n".join(table.notes), style="dim") if table.notes else None,
-        caption_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
@@ -206,7 +205,7 @@ def to_rich(table: Table) -> RichTable:
     for index, row in enumerate(table.rows, start=1):
         cells = (Text(cell.text, style="bold" if cell.bold else "") for cell in row)
         grid.add_row(*cells, end_section=index in table.rules)
-    return grid
+    return Group(grid, *(Text(note, style="dim") for note in table.notes))
 
 
 def terminal_width(table: Table) -> int:

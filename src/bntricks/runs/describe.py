@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 
+from bntricks.recipes.language import Method
+from bntricks.recipes.phi_share import new_share
 from bntricks.runs import checkpoint
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
@@ -13,6 +15,12 @@ from bntricks.runs.record import Data, Reading, Record, Seconds
 from bntricks.runs.resolve import versions
 from bntricks.streams import Stream
 from bntricks.training.learner import Learner
+
+DECIDE_PHI = (
+    *("batch", "memory_batch", "balance", "recalibrate", "norm", "momentum"),
+    *("first", "increment", "tasks", "blurry"),
+)
+"""Options that, other than by default, change whose statistics φ holds."""
 
 
 def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
@@ -51,6 +59,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
         tracking_forwards=cost.tracking_forwards,
         tracking_skipped=cost.tracking_skipped,
         peak_memory_mb=peak_memory_mb(),
+        new_share_of_phi=_new_share(config, outcome.learner.method),
         distinct=None if (memory := outcome.learner.memory) is None else memory.distinct,
         digest=digest(outcome.learner),
         versions={
@@ -59,6 +68,13 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
             "platform": platform.platform(),
         },
     )
+
+
+def _new_share(config: Config, method: Method) -> float | None:
+    usual = Config()
+    if any(getattr(config, key) != getattr(usual, key) for key in DECIDE_PHI):
+        return None
+    return new_share(method, t=5)
 
 
 def _readings(outcome: Outcome) -> dict[str, Reading] | None:

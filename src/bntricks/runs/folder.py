@@ -21,7 +21,7 @@ import torch
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import held, remove_leftovers, write_atomically
 from bntricks.methods import same_recipe
-from bntricks.runs import probes, record as records
+from bntricks.runs import probes, record_file as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
 from bntricks.runs.describe import describe

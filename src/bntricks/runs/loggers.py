@@ -48,12 +48,14 @@ def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink
     openers = [LOGGERS.find(name) for name in dict.fromkeys(names)]
     with ExitStack() as stack:
         writers = [stack.enter_context(opener(folder, config)) for opener in openers]
-        step = 0
+        step, last = 0, (-1, dict[str, float]())
 
         def log(event: dict[str, Any]) -> None:
-            nonlocal step
+            nonlocal step, last
             step = event.get("step", step)
-            if values := numbers(event):
+            values = numbers(event)
+            if values and (step, values) != last:  # the end of an epoch repeats its last progress
+                last = step, values
                 for write in writers:
                     write(step, values)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -16,7 +17,7 @@ from bntricks.model.from_learner import from_learner
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import with_hyper
-from bntricks.streams import Stream, View
+from bntricks.streams import Stream, Task, View
 from bntricks.training.learner import Learner
 
 When = Literal["end", "every task"]
@@ -36,24 +37,31 @@ def paths_in(folder: Path, when: When, tasks: int) -> list[Path]:
 
 def save(learner: Learner, stream: Stream, index: int, *, config: Config, path: Path) -> None:
     """Write what the learner knows when this task, counted from 0, is over."""
-    tasks = _new_classes(stream, index)
-    metadata = _describe(config, stream, learner, tasks)
+    seen = stream[: index + 1]
+    tasks = _new_classes(seen)
+    metadata = _describe(config, stream, learner, seen, tasks)
     labels = [label for classes in tasks for label in classes]
     write(from_learner(learner, metadata, labels), path, memory=not learner.method.joint)
 
 
-def _new_classes(stream: Stream, index: int) -> list[tuple[int, ...]]:
-    """The classes of each task so far that no earlier one had."""
-    seen: set[int] = set()
+def _new_classes(seen: Sequence[Task]) -> list[tuple[int, ...]]:
+    """The classes of each task that no earlier one had: its own and, where boundaries are blurry,
+    those of which some images came early."""
+    known: set[int] = set()
     tasks = []
-    for task in stream[: index + 1]:
-        tasks.append(tuple(label for label in task.classes if label not in seen))
-        seen.update(task.classes)
+    for task in seen:
+        came = dict.fromkeys((*task.classes, *torch.unique(task.train.y).tolist()))
+        tasks.append(tuple(label for label in came if label not in known))
+        known.update(came)
     return [classes for classes in tasks if classes]
 
 
 def _describe(
-    config: Config, stream: Stream, learner: Learner, tasks: list[tuple[int, ...]]
+    config: Config,
+    stream: Stream,
+    learner: Learner,
+    seen: Sequence[Task],
+    tasks: list[tuple[int, ...]],
 ) -> Metadata:
     plain = config.net == "resnet" and config.norm == "bn" and config.momentum is None
     shape = config.model_dump(include={"width", "blocks", "stages"})
@@ -76,7 +84,7 @@ def _describe(
             LearnedTask(
                 classes=tuple(stream.class_names[label] for label in classes),
                 images=sum(
-                    int((task.train.y == label).sum()) for task in stream for label in classes
+                    int((task.train.y == label).sum()) for task in seen for label in classes
                 ),
                 epochs=config.epochs,
                 date=today(),

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from bntricks.errors import UserError, first_mistake
-from bntricks.files import reading, regular_bytes, shown, write_atomically
 from bntricks.runs.config import READINGS, Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.measurements import (
@@ -31,9 +28,6 @@ from bntricks.runs.measurements import (
 from bntricks.runs.metrics import ELSEWHERE, METRICS, acc, forward_transfer, metrics
 from bntricks.runs.phi import PhiAccuracies
 
-NAME = "record.json"
-REFUSED = "record.json.refused"
-"""One that was not believed, when the run was trained again."""
 ROUNDING = 1e-6
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
@@ -99,6 +93,9 @@ class Record(_Part):
     tracking_forwards: Count = 0
     tracking_skipped: Count = 0
     peak_memory_mb: Amount = 0.0
+    new_share_of_phi: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The newest task's part of φ when the fifth task ends; None where the recipe and the options
+    leave it open, and in older records."""
     distinct: Count | None = None
     """Different images that the memory held at the end; records of earlier versions do not say."""
     digest: dict[str, Sha256] | None = None
@@ -171,7 +168,7 @@ class Record(_Part):
             **{field: getattr(self, field) for field in type(self).model_fields}
             | dict(self.readings[name])
             | dict.fromkeys(("readings", "phi", "biased_phi", "confusion"))
-            | dict.fromkeys(("before_learning", "epoch_accuracy"))
+            | dict.fromkeys(("before_learning", "epoch_accuracy", "new_share_of_phi"))
             | {"config": self.config.model_copy(update=change)}
             | {"trained_as": self.trained_as if corrects else self.method}
         )
@@ -238,66 +235,9 @@ class Record(_Part):
             raise ValueError("confusion contradicts the accuracy matrix")
 
 
-def save(record: Record, folder: Path) -> None:
-    """Write a record. One that was there and cannot be believed is kept under another name."""
-    values = record.to_json()
-    values["checksum"] = checksum(values)
-    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
-    believed = load(folder, lambda reason: None) is not None
-    write_atomically(folder / NAME, text.encode(), keep=None if believed else folder / REFUSED)
-
-
 def checksum(values: dict[str, Any]) -> str:
     """Of plain values, however they are laid out in a file."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
-
-
-def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
-    """The record of the run in this folder, None if there is none that can be believed; `warn` is
-    told of one that cannot."""
-    path = folder / NAME
-    with reading(path):
-        if not path.exists():
-            return None
-    try:
-        return _believed(path)
-    except _DamagedError as error:
-        warn(f"{shown(path)} is no record of a run ({error}): the run is trained again")
-        return None
-
-
-def read(path: Path) -> Record:
-    """The record in a file, which must be there and whole."""
-    try:
-        return _believed(path)
-    except _DamagedError as error:
-        raise UserError(
-            f"{shown(path)} is no record of a run ({error}): delete it, or train the run again",
-            remedy="force",
-        ) from None
-
-
-class _DamagedError(Exception):
-    """Why a file is not believed."""
-
-
-def _believed(path: Path) -> Record:
-    with reading(path):
-        content = regular_bytes(path)
-    try:
-        record = Record.from_json(json.loads(content, parse_constant=_refuse))
-    except ValidationError as error:
-        raise _DamagedError(shown(first_mistake(error))) from None
-    except json.JSONDecodeError:
-        raise _DamagedError("not whole JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise _DamagedError(shown(str(error).splitlines()[0])) from None
-    place = path.parent if path.name == NAME else path
-    return record.model_copy(update={"path": place, "already_there": True})
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of a record")
 
 
 def _check_derived(given: Any, right: dict[str, Any], matrix: str) -> None:

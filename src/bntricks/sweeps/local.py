@@ -27,6 +27,7 @@ from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 if TYPE_CHECKING:
+    from bntricks.runs.models import When
     from bntricks.training.progress import Sink
 
 DEATHS = 3
@@ -38,7 +39,7 @@ class Failure:
     """A run that did not finish, and why."""
 
     config: Config
-    reason: str
+    error: PlannedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Shared:
     keep_network: bool = False
     readings: bool = False
     checkpoint_seconds: float = 120.0
+    log: tuple[str, ...] = ()
+    save: When | None = None
 
     def run(self, config: Config, sink: Sink) -> Record:
         """One run of the sweep, in whatever process this is."""
@@ -98,11 +101,8 @@ def sweep(
                     deaths[run] += 1
                     reason = worker.end()
                     if deaths[run] == DEATHS:
-                        results[run] = Failure(
-                            configs[run],
-                            f"its process {reason} {DEATHS} times; if memory is short, run fewer "
-                            "at the same time",
-                        )
+                        text = f"its process {reason} {DEATHS} times; if memory is short, run fewer"
+                        results[run] = Failure(configs[run], RunError(f"{text} at the same time"))
                     else:
                         waiting.appendleft(run)
                         text = f"its process {reason}; another one goes on with it"
@@ -180,9 +180,9 @@ def _work(connection: Connection[Any, Any], shared: Shared, imports: tuple[Code,
 
 def failure(config: Config, error: BaseException) -> Failure:
     """A run that did not finish, with the reason in one line."""
-    if isinstance(error, PlannedError):
-        return Failure(config, str(error))
-    return Failure(config, f"{type(error).__name__}: {error}")
+    if not isinstance(error, PlannedError):
+        error = RunError(f"{type(error).__name__}: {error}")
+    return Failure(config, error)
 
 
 def train_one(config: Config, shared: Shared, imports: Sequence[Code], sink: Sink) -> Record:

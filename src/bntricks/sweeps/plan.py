@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from bntricks.runs.config import Config, parse
 
 if TYPE_CHECKING:
     from bntricks.streams import Stream
+    from bntricks.sweeps.local import Shared
     from bntricks.training.progress import Sink
 
 STEPS = 3
@@ -72,12 +72,7 @@ def trainings(configs: Sequence[Config]) -> list[Config]:
 
 
 def seconds_left(
-    configs: Sequence[Config],
-    data: Path | str | None,
-    out: Path | str,
-    probe: str | None = None,
-    readings: bool = False,
-    sink: Sink = lambda event: None,
+    configs: Sequence[Config], shared: Shared, sink: Sink = lambda event: None
 ) -> float:
     """About how long the runs still to be made take on one core, from the times of a few steps."""
     from bntricks.batch import batch_count
@@ -87,12 +82,13 @@ def seconds_left(
 
     total, measured = 0.0, dict[str, float]()
     for requested in configs:
-        stream, config = resolve(requested, data, sink)
-        folder = Path(out) / config.identity(stream.fingerprint)
-        probed = probe is None or probes.looked(probe, folder, stream)
+        stream, config = resolve(requested, shared.data, sink)
+        folder = shared.out / config.identity(stream.fingerprint)
+        probed = shared.probe is None or probes.looked(shared.probe, folder, stream)
         with suppress(UserError):  # which is for the run itself to say
-            record = finished(config, stream, out, warn=lambda text: None)
-            if probed and record is not None and (record.readings is not None or not readings):
+            record = finished(config, stream, shared.out, warn=lambda text: None)
+            read = record is not None and (record.readings is not None or not shared.readings)
+            if read and probed and not shared.force:
                 continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -23,9 +23,10 @@ from typing import Any
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import write_atomically
 from bntricks.imports import Code, loaded
-from bntricks.runs import record as records
+from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
-from bntricks.runs.record import NAME, Record
+from bntricks.runs.record import Record
+from bntricks.runs.record_file import NAME
 from bntricks.runs.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
 from bntricks.training.progress import Sink
@@ -36,6 +37,9 @@ PATIENCE = 60.0
 CONNECT_SECONDS = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SILENCE_SECONDS = 5.0
+BROUGHT = ("*.json", "log.csv", "model*.safetensors")
+"""What comes back from a node with storage of its own: the record, what it was made from, and what
+was asked for beside it."""
 """How long the head may be out of reach before the cluster is taken for lost. Ray itself would wait
 for a minute, and then end the process."""
 
@@ -143,7 +147,8 @@ def _run(
                 raise
             time.sleep(1.0)
     folder = _folder(record)
-    return record, {path.name: path.read_bytes() for path in folder.glob("*.json")}
+    files = [path for pattern in BROUGHT for path in folder.glob(pattern)]
+    return record, {path.name: path.read_bytes() for path in files}
 
 
 def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
@@ -152,12 +157,13 @@ def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
     except ray.exceptions.RayTaskError as error:
         return failure(config, error.cause)
     except ray.exceptions.RayError as error:
-        return Failure(config, f"the cluster lost this run: {str(error).splitlines()[0]}")
+        return failure(config, RunError(f"the cluster lost this run: {str(error).splitlines()[0]}"))
     folder = _folder(record)
     try:
-        if records.load(folder, warn=lambda text: None) is None:  # the node has its own storage
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
+        believed = records.load(folder, warn=lambda text: None) is not None
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
+            if not (believed and (folder / name).exists()):  # the node has its own storage
                 write_atomically(folder / name, content)
         checked = records.read(folder / NAME)
     except UserError as error:
