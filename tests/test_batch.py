@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from bntricks import Batch, balance
-from bntricks.batch import batch_count, copies, shuffled
+from bntricks.batch import batch_count, blend, copies, shuffled
 
 pytestmark = pytest.mark.law
 
@@ -97,3 +97,24 @@ def test_even_batches_differ_by_one_sample_at_most_and_none_is_tiny(count, size)
     assert max(sizes) - min(sizes) <= 1
     assert min(sizes) >= min(count, 2 * size // 3)
     assert max(sizes) <= 1.5 * size
+
+
+def test_blending_keeps_the_images_mean_and_both_labels():
+    whole = batch([0, 1, 2, 3, 4, 5])
+    mixed = blend(whole, 1.0, torch.Generator().manual_seed(0))
+    partners = {int(y): float(x) for x, y in zip(whole.x, whole.y, strict=True)}
+    for x, y, partner, share in zip(mixed.x, mixed.y, mixed.partner, mixed.share, strict=True):
+        assert 0 <= share <= 1
+        expected = share * partners[int(y)] + (1 - share) * partners[int(partner)]
+        assert torch.isclose(x, expected).all()
+    assert sorted(mixed.partner) == sorted(whole.y)
+
+
+def test_a_union_with_a_blended_batch_blends_nothing_into_the_rest():
+    mixed = blend(batch([0, 1, 2]), 1.0, torch.Generator().manual_seed(0))
+    union = batch([7, 8]) | mixed
+    assert union.partner.tolist() == [7, 8, *mixed.partner.tolist()]
+    assert union.share.tolist() == [1.0, 1.0, *mixed.share.tolist()]
+    last = union.rows(slice(2, 5))
+    assert torch.equal(last.partner, mixed.partner)
+    assert torch.equal(last.share, mixed.share)

@@ -7,13 +7,14 @@ count ever waits for a GPU.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from bntricks.devices import take, to_device
 from bntricks.errors import UserError
 
 BalanceRule = Literal["count", "ratio"]
@@ -29,20 +30,16 @@ class Batch:
     weight: Tensor | None = None  # [B], on the host: the sample's share of a mean
     ids: Tensor | None = None  # [B], on the host: which sample of the task this is
     stored: Tensor | None = None  # [B], on the host: the task it was stored in; 0: of the stream
+    partner: Tensor | None = None  # [B], on the host: the label of what is blended into it
+    share: Tensor | None = None  # [B], on the host: its own share in that blend
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def head(self, count: int) -> Batch:
-        """The first `count` samples."""
-        return Batch(
-            self.x[:count],
-            self.y[:count],
-            None if self.logits is None else self.logits[:count],
-            None if self.weight is None else self.weight[:count],
-            None if self.ids is None else self.ids[:count],
-            None if self.stored is None else self.stored[:count],
-        )
+    def rows(self, which: slice) -> Batch:
+        """Some of the samples, with all that is beside them."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{n: v[which] for n, v in values.items() if v is not None})
 
     def __or__(self, other: Batch) -> Batch:
         """One batch of both: one forward, joint batch statistics."""
@@ -52,6 +49,10 @@ class Batch:
         stored = None
         if self.stored is not None or other.stored is not None:
             stored = torch.cat([_stored(self), _stored(other)])
+        partner = share = None
+        if self.partner is not None or other.partner is not None:
+            partner = torch.cat([b.y if b.partner is None else b.partner for b in (self, other)])
+            share = torch.cat([_shares(self), _shares(other)])
         return Batch(
             torch.cat([self.x, other.x]),
             torch.cat([self.y, other.y]),
@@ -59,6 +60,8 @@ class Batch:
             weight,
             _join(self.ids, other.ids),
             stored,
+            partner,
+            share,
         )
 
 
@@ -81,6 +84,18 @@ def copies(batch: Batch, count: int) -> Batch:
     )
 
 
+def blend(batch: Batch, alpha: float, generator: Generator) -> Batch:
+    """Mixup (Zhang et al. 2018): into each image another one of the batch is blended, and its loss
+    has that one's label in the same proportion. An image's own share is drawn from Beta(α, α)."""
+    order = torch.randperm(len(batch), generator=generator)
+    seed = int(torch.randint(2**62, (), generator=generator))
+    shares = np.random.default_rng(seed).beta(alpha, alpha, len(batch))
+    share = torch.from_numpy(shares.astype(np.float32))
+    own = to_device(share, batch.x.device).view(-1, *[1] * (batch.x.dim() - 1))
+    x = torch.lerp(take(batch.x, order, batch.x.device), batch.x, own)
+    return replace(batch, x=x, partner=batch.y[order], share=share)
+
+
 def balance(
     current: Batch,
     memory: Batch | None,
@@ -100,8 +115,8 @@ def balance(
     if not old:
         return current | memory
     fresh = int(np.isin(memory.y.numpy(force=True), list(new)).sum()) if rule == "count" else 0
-    take = taken(len(memory), fresh, len(current), new=len(new), old=len(old))
-    return memory | current.head(take) if take else memory
+    count = taken(len(memory), fresh, len(current), new=len(new), old=len(old))
+    return memory | current.rows(slice(count)) if count else memory
 
 
 def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
@@ -135,6 +150,10 @@ def batch_count(count: int, size: int, *, even: bool = False) -> int:
     if even:
         return max(1, (2 * count + size) // (2 * size))  # the nearest whole number
     return max(1, -(-(count - 1) // size) if count % size == 1 else -(-count // size))
+
+
+def _shares(batch: Batch) -> Tensor:
+    return torch.ones(len(batch)) if batch.share is None else batch.share
 
 
 def _weights(batch: Batch) -> Tensor:

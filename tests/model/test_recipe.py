@@ -48,7 +48,12 @@ def pictures_of(names):
 def test_a_model_from_before_goes_on_with_what_it_was_made_with(fresh):
     fresh.learn(pictures_of(FIRST), epochs=1)
     named = {"optimiser", "schedule", "even_batches"}
-    values = {**fresh.metadata.model_dump(exclude=named), "method": "er-bnt", "lr": 0.03}
+    values = {
+        **fresh.metadata.model_dump(exclude=named),
+        "method": "er-bnt",
+        "hyper": {},
+        "lr": 0.03,
+    }
     old = Metadata.model_validate(values)
     learner = build(old, fresh.net, len(FIRST), "cpu")
     assert isinstance(learner.state.optimiser, GradientDescent)

@@ -1,20 +1,21 @@
 """Rehearsal for models in use: the memory holds distinct images, the same number of every class,
 and every batch that is learned from has even classes too. With room for all images it is joint
-training."""
+training. Images are blended with each other (mixup), which is worth the most where there are
+few."""
 
-from bntricks.methods import method
-from bntricks.recipes.language import BM, Bb, Bt, Method
+from bntricks.methods import NotNegative, method
+from bntricks.recipes.language import BM, Bb, Bt, Method, mixed
 from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Even
 
 
 @method("er-even", title="ER-Even")
-def er_even() -> Method:
+def er_even(mixup: NotNegative = 1.0) -> Method:
     """ER with a memory of even classes and distinct images."""
-    return Method(updates=[ce(Bt | BM)], memory=Even())
+    return Method(updates=[ce(mixed(Bt | BM, mixup))], memory=Even())
 
 
 @method("er-even-bnt", title="ER-Even-BNT")
-def er_even_bnt() -> Method:
-    """Both θ and φ follow the balanced batch alone."""
-    return Method(ema=Bb, updates=[ce(Bb)], memory=Even())
+def er_even_bnt(mixup: NotNegative = 1.0) -> Method:
+    """Both θ and φ follow the balanced batch alone; φ sees its images as they are."""
+    return Method(ema=Bb, updates=[ce(mixed(Bb, mixup))], memory=Even())

@@ -84,6 +84,20 @@ class Copies(Source):
 
 
 @dataclass(frozen=True, slots=True)
+class Mixed(Source):
+    """Its images and labels blended with one another (mixup, by shares from Beta(α, α))."""
+
+    of: Source
+    alpha: float
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield from self.of.symbols()
+
+    def __str__(self) -> str:
+        return f"mixup({self.of})"
+
+
+@dataclass(frozen=True, slots=True)
 class Balanced(Source):
     """The memory batch and as much of the current one as makes the classes even."""
 
@@ -104,6 +118,13 @@ BM2 = Symbol("B_M2")  # a second, independent one
 Bp = Symbol("B_p")  # a batch of the memory, earlier tasks only
 Bmix = Symbol("B_t_mix")  # the current task with the memory mixed in by the loader
 balanced = Balanced
+
+
+def mixed(source: Source, alpha: float) -> Source:
+    """The batch blended with itself, or as it is if α is 0."""
+    return Mixed(source, alpha) if alpha else source
+
+
 Bb = balanced(Bt, BM)
 REPLAYED = frozenset({BM, BM2, Bp, Bmix})
 
@@ -145,6 +166,8 @@ class Loss:
     """It reads `Pass.features`."""
     each_class_once: bool = False
     """It is wrong for samples whose class belongs to another task."""
+    blends: bool = False
+    """It knows the labels that are blended into a sample's own."""
 
     def __call__(self, source: Source) -> Update:
         return Update((Term(self, source),))
@@ -240,6 +263,11 @@ class Method:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.together and self.ema is not None:
             raise ValueError("if all batches go together, no batch can move φ by itself")
+        for term in (term for update in self.updates for term in update.terms):
+            if isinstance(term.source, Mixed) and not term.loss.blends:
+                raise ValueError(
+                    f"{term.loss.name} knows one label of a sample: blend none into it"
+                )
 
     @property
     def sources(self) -> tuple[Source, ...]:

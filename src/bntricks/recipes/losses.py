@@ -16,22 +16,30 @@ __all__ = ["ace", "ce", "ce_seen", "fdr", "icarl", "kd", "las", "loss", "lwf"]
 
 
 def loss(
-    name: str, *, features: bool = False, each_class_once: bool = False
+    name: str, *, features: bool = False, each_class_once: bool = False, blends: bool = False
 ) -> Callable[[Callable[[Pass], Tensor]], Loss]:
     """Name a loss function, so that recipes can apply it to batch symbols. With `features`, it is
     also given what the head saw. With `each_class_once`, it is wrong for samples of a class that
-    came in an earlier task or is still to come."""
-    return lambda function: Loss(name, function, features, each_class_once)
+    came in an earlier task or is still to come. With `blends`, it can be applied to a mixed batch,
+    whose samples have a `partner` label as well."""
+    return lambda function: Loss(name, function, features, each_class_once, blends)
 
 
-@loss("CE")
+@loss("CE", blends=True)
 def ce(p: Pass) -> Tensor:
     """Softmax cross-entropy over all C outputs, seen or not; a (weighted) mean over the batch."""
-    y = to_device(p.batch.y, p.logits.device)
-    if p.batch.weight is None:
+    batch, device = p.batch, p.logits.device
+    y = to_device(batch.y, device)
+    if batch.weight is None and batch.partner is None:
         return F.cross_entropy(p.logits, y)
-    weight = to_device(p.batch.weight, p.logits.device)
-    return (F.cross_entropy(p.logits, y, reduction="none") * weight).sum() / weight.sum()
+    losses = F.cross_entropy(p.logits, y, reduction="none")
+    if batch.partner is not None and batch.share is not None:
+        other = F.cross_entropy(p.logits, to_device(batch.partner, device), reduction="none")
+        losses = torch.lerp(other, losses, to_device(batch.share, device))
+    if batch.weight is None:
+        return losses.mean()
+    weight = to_device(batch.weight, device)
+    return (losses * weight).sum() / weight.sum()
 
 
 @loss("CE_seen", each_class_once=True)

@@ -20,6 +20,7 @@ from bntricks.recipes.language import (
     Bt,
     Copies,
     Method,
+    Mixed,
     Source,
     Union,
 )
@@ -60,6 +61,8 @@ def _batch(source: Source, t: int, stored: float) -> tuple[float, float]:
         case Union(left, right):
             (first, new), (second, also) = _batch(left, t, stored), _batch(right, t, stored)
             return first + second, (first * new + second * also) / (first + second)
+        case Mixed(of):
+            return _batch(of, t, stored)
         case Copies(of):
             rows, new = _batch(of, t, stored)
             return rows * max(t - 1, 1), new

@@ -184,7 +184,7 @@ class Outputs(Policy):
             conventional = state.method.ema is None
             with torch.no_grad(), nullcontext() if conventional else frozen_ema(state.net):
                 logits = state.forward(view)
-            memory.append(replace(chosen, logits=logits).head(room), task=t)
+            memory.append(replace(chosen, logits=logits).rows(slice(room)), task=t)
 
     def __str__(self) -> str:
         return "random per task with logits, at task end"

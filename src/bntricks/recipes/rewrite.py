@@ -18,11 +18,13 @@ from bntricks.recipes.language import (
     Bt,
     Copies,
     Method,
+    Mixed,
     Source,
     Term,
     Union,
     Update,
     balanced,
+    mixed,
 )
 from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
 
@@ -46,13 +48,15 @@ def bn_tricks(method: Method) -> Method:
     simulate = method.memory.fills == "task end"
 
     def rewrite(term: Term) -> Iterator[Term]:
-        parts = tuple(_parts(term.source))
+        source = term.source
+        alpha = source.alpha if isinstance(source, Mixed) else 0.0
+        parts = tuple(_parts(source.of if isinstance(source, Mixed) else source))
         for part in parts:
             if simulate and part in (Bt, Bmix):
-                yield replace(term, source=Bt)
-                yield replace(term, source=ema, shared=True)
+                yield replace(term, source=mixed(Bt, alpha))
+                yield replace(term, source=mixed(ema, alpha), shared=True)
             elif not simulate or len(parts) == 1:
-                yield replace(term, source=BM if part == BM2 else part)
+                yield replace(term, source=mixed(BM if part == BM2 else part, alpha))
 
     updates = [Update(tuple(new for t in u.terms for new in rewrite(t))) for u in method.updates]
     return replace(method, ema=ema, updates=updates, together=False)

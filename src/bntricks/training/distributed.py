@@ -85,14 +85,7 @@ class Team:
         rows = self._rows(len(batch))
         if rows is None:
             return batch, 1 / self.size
-        mine = Batch(
-            batch.x[rows],
-            batch.y[rows],
-            None if batch.logits is None else batch.logits[rows],
-            None if batch.weight is None else batch.weight[rows],
-            None if batch.ids is None else batch.ids[rows],
-            None if batch.stored is None else batch.stored[rows],
-        )
+        mine = batch.rows(rows)
         if mine.weight is None or batch.weight is None:
             return mine, len(mine) / len(batch)
         return mine, float(mine.weight.sum() / batch.weight.sum())

@@ -16,7 +16,7 @@ from operator import or_
 import torch
 from torch import Tensor
 
-from bntricks.batch import Batch, balance, copies
+from bntricks.batch import Batch, balance, blend, copies
 from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
 from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
@@ -29,6 +29,7 @@ from bntricks.recipes.language import (
     Bp,
     Bt,
     Copies,
+    Mixed,
     Pass,
     Source,
     Term,
@@ -119,6 +120,9 @@ class Draws:
                 batch, replay = self.batch(current), self.batch(memory)
                 assert batch is not None
                 return balance(batch, replay, new=lesson.new, old=lesson.old, rule=self.state.rule)
+            case Mixed(of, alpha):
+                batch = self.batch(of)
+                return batch and blend(batch, alpha, self.state.replay_augmentation)
             case Copies(of):
                 batch = self.batch(of)
                 return copies(batch, lesson.t - 1) if batch and lesson.t > 2 else batch

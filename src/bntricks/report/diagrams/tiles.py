@@ -27,10 +27,12 @@ TILE, UNION, BEHIND = 42, 14, 6
 
 def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
     """A batch, from its upper left corner."""
-    from bntricks.recipes.language import Balanced, Union
+    from bntricks.recipes.language import Balanced, Mixed, Union
 
     width = source_width(source)
     match source:
+        case Mixed(of):
+            yield from tiles(of, x, y)
         case Union(left, right):
             first = source_width(left)
             yield from tiles(left, x, y)
@@ -61,9 +63,11 @@ def tile(source: Source, x: float, y: float, width: float, height: float) -> Box
 
 
 def source_width(source: Source) -> float:
-    from bntricks.recipes.language import Balanced, Copies, Union
+    from bntricks.recipes.language import Balanced, Copies, Mixed, Union
 
     match source:
+        case Mixed(of):
+            return source_width(of)
         case Union(left, right):
             return source_width(left) + UNION + source_width(right)
         case Balanced(current, memory):
