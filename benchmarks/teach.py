@@ -7,7 +7,7 @@ DIR holds `cifar-10-batches-bin`. The folders are written as an engineer might h
 pictures of each class, a third of them of other sizes, and five odd ones. Every model is trained by
 `bnt learn`, and its accuracy computed anew, in plain torch, on 200 official test images of each
 class. What is done is kept in FOLDER, so the command can be repeated to go on; `--parts` selects.
-At the default size a seed takes more than an hour of one core; with `--image-size 16 --width 8
+At the default size a seed takes half an hour of one core; with `--image-size 16 --width 8
 --blocks 1 --stages 3 --steps 150` a few minutes.
 """
 
@@ -46,7 +46,7 @@ PICTURES, TESTS = 200, 200
 """Of each class."""
 STEPS, BATCH, HELD_OUT = 600, 64, 0.2
 """Of a folder, as `bnt learn` has them by default."""
-SIZES = {"image-size": 32, "width": 16, "blocks": 2, "stages": 4, "steps": STEPS}
+SIZES = {"image-size": 32, "width": 16, "blocks": 1, "stages": 4, "steps": STEPS}
 """And these."""
 EVERYTHING, FEW = 2000, 20 * len(CLASSES)
 """Images a memory holds: all there are, or 20 of each class."""

@@ -101,7 +101,7 @@ def learn(
     width
         New model: channels of the ResNet's first stage [default: 16].
     blocks
-        New model: residual blocks in a stage [default: 2].
+        New model: residual blocks in a stage [default: 1].
     stages
         New model: stages of the network [default: 4].
     batch

@@ -38,7 +38,7 @@ def create(
     *,
     image_size: int = IMAGE_SIZE,
     width: int = 16,
-    blocks: int = 2,
+    blocks: int = 1,
     stages: int = 4,
     augment: bool = True,
     seed: int = 0,
