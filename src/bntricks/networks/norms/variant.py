@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from bntricks.norm import BatchNorms, batch_norms
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
@@ -50,9 +52,9 @@ class BatchNormVariant(nn.BatchNorm2d):
 
 
 @contextmanager
-def told(net: nn.Module, rows: Rows) -> Iterator[None]:
+def told(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
     """Forward passes of a batch with these rows."""
-    variants = [layer for layer in net.modules() if isinstance(layer, BatchNormVariant)]
+    variants = [layer for layer in batch_norms(net) if isinstance(layer, BatchNormVariant)]
     try:
         for layer in variants:
             layer.rows = rows
@@ -62,10 +64,10 @@ def told(net: nn.Module, rows: Rows) -> Iterator[None]:
             layer.rows = None
 
 
-def penalty(net: nn.Module) -> Tensor | None:
+def penalty(net: nn.Module | BatchNorms) -> Tensor | None:
     """What the layers add to the loss of the last training pass, asked for once."""
     total: Tensor | None = None
-    for layer in net.modules():
+    for layer in batch_norms(net):
         if isinstance(layer, BatchNormVariant) and layer.penalty is not None:
             total = layer.penalty if total is None else total + layer.penalty
             layer.penalty = None
