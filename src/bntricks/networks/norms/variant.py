@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from bntricks.norm import BatchNorms, batch_norms
@@ -44,7 +45,8 @@ class BatchNormVariant(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if self.plain or not self.training:
             return super().forward(x)
-        return self.normalise(x)
+        with torch.autocast(x.device.type, enabled=False):  # moments in bfloat16 lose digits
+            return self.normalise(x)
 
     def normalise(self, x: Tensor) -> Tensor:
         """In training; as BatchNorm does, unless a variant says otherwise."""
