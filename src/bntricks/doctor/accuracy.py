@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bntricks.devices import to_device
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
 from bntricks.norm import Statistics, mode, swapped
@@ -133,7 +134,7 @@ def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:
     def move(x: Tensor) -> Tensor:
         if like is None:
             return x
-        return x.to(like.device, like.dtype if x.is_floating_point() else x.dtype)
+        return to_device(x.to(like.dtype) if x.is_floating_point() else x, like.device)
 
     return move
 
