@@ -18,7 +18,8 @@ from bntricks.networks.head import features, seen_by_head
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
-from bntricks.recipes.language import Lesson, Method
+from bntricks.recipes.language import Method
+from bntricks.recipes.lesson import Lesson
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant
