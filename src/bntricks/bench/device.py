@@ -24,7 +24,7 @@ from torch import Tensor
 from bntricks.batch import shuffled
 from bntricks.devices import near, take
 from bntricks.errors import PlannedError, UserError
-from bntricks.methods import entries
+from bntricks.methods import entries, find
 from bntricks.model import Model
 from bntricks.model.create import METHOD
 from bntricks.runs.checkpoint import Checkpoints, State
@@ -71,8 +71,8 @@ def check_on(
 ) -> Iterator[Row]:
     """All checks of a device, or only these parts and methods."""
     check_device(device)
-    if unknown := [name for name in methods if name not in entries()]:
-        raise UserError("unknown method", option="methods", value=unknown[0])
+    for name in methods:
+        find(name)
     checks: list[tuple[Part, str, Callable[[str], Row]]] = [
         *(("methods", name, partial(_method, name)) for name in methods or entries()),
         ("resume", "er-bnt", _resume),
