@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from bntricks import UserError, frozen_ema, moments, recalibrate, swapped, update_ema
-from bntricks.norm import Moments, ema_reach, layers, mode, skip_ema
+from bntricks.networks.resnet import ResNet
+from bntricks.norm import Moments, batch_norms, ema_reach, layers, mode, skip_ema, tracking_layers
 
 pytestmark = pytest.mark.law
 
@@ -177,3 +178,31 @@ def test_what_cannot_be_recalibrated_is_refused_and_stays(net, batches, message)
     with pytest.raises(UserError, match=message):
         recalibrate(net, batches)
     assert_equal(before, state(net))
+
+
+def shared_and_missing():
+    """A layer and a block that are used twice, and a child that is not there."""
+    block = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU())
+    net = nn.Sequential(block, nn.Sequential(nn.BatchNorm1d(3), block), block[0], nn.BatchNorm1d(3))
+    net.register_module("absent", None)
+    return net
+
+
+NETWORKS = {
+    "resnet": lambda: ResNet(2, width=2),
+    "shared": shared_and_missing,
+    "a layer": lambda: nn.BatchNorm2d(3),
+    "none": lambda: nn.Linear(2, 2),
+    "no statistics": lambda: nn.Sequential(nn.BatchNorm1d(3, track_running_stats=False)),
+    "scripted": lambda: torch.jit.script(nn.Sequential(nn.BatchNorm1d(3))),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_are_looked_up_in_the_order_of_the_modules(name):
+    net = NETWORKS[name]()
+    found = batch_norms(net)
+    assert found == [m for m in net.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    assert tracking_layers(net) == tracking_layers(found) == list(layers(net).values())
+    assert batch_norms(found) is found

@@ -3,6 +3,9 @@ examined, exported and pickled."""
 
 import json
 import pickle
+from collections import Counter
+from contextlib import contextmanager
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,7 +13,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
-from bntricks import IncrementalClassifier, Model, diagnose, recalibrate
+from bntricks import IncrementalClassifier, Learner, Model, diagnose, recalibrate
+from bntricks.model.create import METHOD
 from bntricks.model.export import Deployed
 from bntricks.networks.norms import NORMS
 from bntricks.networks.resnet import ResNet
@@ -19,11 +23,17 @@ from bntricks.runs.config import Config
 from bntricks.runs.probes import statistics
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
-from helpers.colours import FIRST, SECOND, TINY, pictures
+from bntricks.training.optimisers import OPTIMISERS
+from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 from helpers.pretend import pretend
 
 KINDS = ["cuda", "mps"]
 LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 20, "memory": 20, "epochs": 1}
+
+
+def little(kind, **options):
+    how = {"stream": "seq-digits", "device": kind, **LITTLE, **options}
+    return resolve(Config(**how), None)
 
 
 class PulledPlugError(Exception):
@@ -41,10 +51,12 @@ class Failing(Checkpoints):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_run_that_is_resumed_in_the_middle_of_a_task_ends_like_one_that_was_not(tmp_path, kind):
+@pytest.mark.parametrize("method", ["er-bnt", "icarl-bnt", "lwf", "cls-er"])
+def test_a_run_that_is_resumed_in_the_middle_of_a_task_ends_like_one_that_was_not(
+    tmp_path, method, kind
+):
     with pretend(kind):
-        how = {"stream": "seq-digits", "batch": 8, "device": kind, **LITTLE}
-        stream, config = resolve(Config(method="er-bnt", **how), None)
+        stream, config = little(kind, method=method, batch=8)
         expected = digest(train(config, stream[:2]).learner.state_dict())
         depends = made_with(config, stream)
         for _ in range(2):
@@ -54,28 +66,76 @@ def test_a_run_that_is_resumed_in_the_middle_of_a_task_ends_like_one_that_was_no
         assert digest(resumed.learner.state_dict()) == expected
 
 
+@contextmanager
+def steps_watched(gpu):
+    """What makes the host wait within steps, by source line: the most of any one step."""
+    most, observe = Counter(), Learner.observe
+
+    def watched(learner, *args, **kwargs):
+        before = gpu.waits.copy()
+        loss = observe(learner, *args, **kwargs)
+        most.update(max(most, gpu.waits - before, key=Counter.total) - most)
+        return loss
+
+    with mock.patch.object(Learner, "observe", watched):
+        yield most
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("norm", list(NORMS.entries()))
 def test_every_normalisation_learns_on_a_device(norm, kind):
-    with pretend(kind):
-        how = {**LITTLE, "stream": "seq-digits", "width": 8, "images_per_class": 8, "device": kind}
-        stream, config = resolve(Config(method="er", norm=norm, **how), None)
+    with pretend(kind) as gpu, steps_watched(gpu) as waits:
+        stream, config = little(kind, method="er", norm=norm, width=8)
         learner = train(config, stream[:2]).learner
         assert {tensor.device.type for tensor in learner.net.state_dict().values()} == {kind}
+    assert kind == "mps" or not waits
+
+
+OPTIONS = [
+    *({"optimiser": name} for name in OPTIMISERS.entries()),
+    {"schedule": "one-cycle", "clip": 1.0, "even_batches": True},
+    {"head": "cosine", "augment": "none", "balance": "ratio"},
+    {"precision": "bf16"},
+    {"recalibrate": "memory", "blurry": 0.2},
+    {"method": "gss", "as_published": True},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(map(str, options)))
+def test_options_of_a_run_work_on_a_device(options, kind):
+    with pretend(kind) as gpu, steps_watched(gpu) as waits:
+        train(*reversed(little(kind, **options)))
+    assert kind == "mps" or waits.total() <= (2 if "method" in options else 0), waits
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("correct", ["wa", "wa-eval", "bic", "il2m", "prior"])
+def test_every_correction_is_fitted_on_a_device_as_on_the_cpu(correct, kind):
+    stream, config = little("cpu", method="er", correct=correct)
+    expected = train(config, stream[:3])
+    with pretend(kind):
+        found = train(config.model_copy(update={"device": kind}), stream[:3])
+        fitted = found.learner.state.fitted
+        assert {tensor.device.type for tensor in fitted.values()} <= {kind}
+        fitted = {name: tensor.cpu() for name, tensor in fitted.items()}
+    for name, tensor in expected.learner.state.fitted.items():
+        torch.testing.assert_close(fitted[name], tensor, rtol=1e-2, atol=1e-2, equal_nan=True)
+    if kind == "cuda":  # on mps another layout adds up in another order
+        assert found.accuracy == expected.accuracy
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_map_of_features_is_drawn_from_a_device(tmp_path, kind):
     with pretend(kind):
-        how = {"stream": "seq-digits", "device": kind, **LITTLE}
-        stream, config = resolve(Config(method="sgd", **how), None)
+        stream, config = little(kind, method="sgd")
         learner = train(config, stream[:1]).learner
         statistics(learner, stream[:1], 0, seed=0, path=tmp_path / "map.json")
     assert (tmp_path / "map.json").exists()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", ["er-bnt", "icarl-bnt"])
+@pytest.mark.parametrize("method", [METHOD, "er-bnt", "icarl-bnt"])
 def test_a_model_is_taught_examined_saved_and_asked(bnt, first, second, tmp_path, kind, method):
     model = tmp_path / "m.safetensors"
     with pretend(kind):
@@ -88,6 +148,20 @@ def test_a_model_is_taught_examined_saved_and_asked(bnt, first, second, tmp_path
     on_host = json.loads(bnt("predict", model, first, "--json").out)
     for found, expected in zip(on_device, on_host, strict=True):
         assert found == {**expected, "probability": pytest.approx(expected["probability"])}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_learns_more_is_diagnosed_and_repaired(bnt, model, first, second, tmp_path, kind):
+    both = write_folder(tmp_path / "both", [*FIRST, *SECOND])
+    with pretend(kind):
+        for command in (
+            ["learn", second, "--into", model, "--epochs", 1],
+            ["learn", first, "--into", model, "--more", "--epochs", 1],
+            ["diagnose", model, "--data", both],
+            ["recalibrate", model, "--data", both, "--out", tmp_path / "repaired.safetensors"],
+        ):
+            done = bnt(*command, "--device", kind)
+            assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,15 +196,16 @@ def floats(names):
     return {name: torch.from_numpy(pictures(name)).float() / 255 for name in names}
 
 
-def test_an_estimator_that_learned_on_a_gpu_opens_without_one():
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_estimator_that_learned_on_a_gpu_opens_without_one(kind):
     x, y = load_digits(return_X_y=True)
-    with pretend("cuda") as gpu:
-        model = IncrementalClassifier("icarl-bnt", epochs=1, memory=40, width=8, device="cuda")
+    with pretend(kind) as gpu:
+        model = IncrementalClassifier("icarl-bnt", epochs=1, memory=40, width=8, device=kind)
         model.fit(x[:200], y[:200])
         content, expected = pickle.dumps(model), model.predict_proba(x[:50])
         assert gpu.pickled == 0
-        assert pickle.loads(content)._learner.device.type == "cuda"
-        assert model._learner.device.type == "cuda"
+        assert pickle.loads(content)._learner.device.type == kind
+        assert model._learner.device.type == kind
     opened = pickle.loads(content)
     assert opened._learner.device.type == "cpu"
     assert np.allclose(opened.predict_proba(x[:50]), expected, atol=1e-5)

@@ -43,13 +43,13 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         Bmix as Bmix,
         Bp as Bp,
         Bt as Bt,
-        Lesson as Lesson,
         Loss as Loss,
         Method as Method,
         Pass as Pass,
         balanced as balanced,
         lam as lam,
     )
+    from bntricks.recipes.lesson import Lesson as Lesson
     from bntricks.recipes.losses import ce as ce, kd as kd, loss as loss
     from bntricks.recipes.policies import Policy as Policy, Reservoir as Reservoir
     from bntricks.recipes.rewrite import (
@@ -95,8 +95,9 @@ _NAMES = {
     "norm": "frozen_ema moments recalibrate swapped update_ema",
     "paper": "load_study",
     "recipes.classifiers": "Linear NearestMean",
-    "recipes.language": "BM BM2 Bb Bmix Bp Bt Lesson Loss Method Pass balanced lam",
+    "recipes.language": "BM BM2 Bb Bmix Bp Bt Loss Method Pass balanced lam",
     "recipes.losses": "ce kd loss",
+    "recipes.lesson": "Lesson",
     "recipes.policies": "Policy Reservoir",
     "recipes.rewrite": "bn_tricks corrected recalibrated",
     "report": "write_report",

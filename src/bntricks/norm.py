@@ -8,7 +8,7 @@ interpreter this is the only place that touches `training` or tracking flags.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,9 @@ Statistics = dict[str, "Moments"]
 
 Phi = dict[str, dict[str, Tensor]]
 """Running mean and variance of every BatchNorm layer, by the layer's name."""
+
+BatchNorms = Sequence[_BatchNorm]
+"""The BatchNorm layers of a network, looked up once for all that a step does with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,37 @@ def layers(net: nn.Module) -> dict[str, _BatchNorm]:
     }
 
 
+def batch_norms(net: nn.Module | BatchNorms) -> BatchNorms:
+    """All BatchNorm layers of a network, once each, in the order of `net.modules()`. What has been
+    looked up before is returned as it is: functions that ask here can be given either."""
+    if not isinstance(net, nn.Module):
+        return net
+    # `net.modules()` makes names on its way, which take most of its time.
+    found: dict[nn.Module, None] = {}
+    remaining: list[nn.Module | None] = [net]
+    while remaining:
+        module = remaining.pop()
+        if module is not None and module not in found:
+            found[module] = None
+            if module._modules:
+                remaining += reversed(module._modules.values())
+    return [module for module in found if isinstance(module, _BatchNorm)]
+
+
+def tracking_layers(net: nn.Module | BatchNorms) -> list[_BatchNorm]:
+    """The layers of `layers`, without their names."""
+    # Not `layer.running_mean`: `nn.Module` would look for it in three other places first.
+    return [x for x in batch_norms(net) if x._buffers.get("running_mean") is not None]
+
+
 @contextmanager
-def frozen_ema(net: nn.Module) -> Iterator[None]:
+def frozen_ema(net: nn.Module | BatchNorms) -> Iterator[None]:
     """Batch statistics normalise, φ stays: running mean, running variance and batch counter.
 
     This is Algorithm 1, line 5. It is not evaluation mode: gradients flow through the batch
     statistics. A layer already in evaluation mode goes on using its φ.
     """
-    before = [(layer, layer.track_running_stats) for layer in layers(net).values()]
+    before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
     try:
         for layer, _ in before:
             layer.track_running_stats = False
@@ -113,21 +139,21 @@ def drift(net: nn.Module, since: Phi) -> dict[str, float]:
     return dict(zip(since, torch.stack(shifts).tolist() if shifts else [], strict=True))
 
 
-def skip_ema(net: nn.Module) -> None:
+def skip_ema(net: nn.Module | BatchNorms) -> None:
     """Count a tracking pass that was left out because no read of φ would have felt it."""
-    counters = [layer.num_batches_tracked for layer in layers(net).values()]
+    counters = [layer.num_batches_tracked for layer in tracking_layers(net)]
     if present := [counter for counter in counters if counter is not None]:
         torch._foreach_add_(present, 1)
 
 
-def ema_reach(net: nn.Module) -> int | None:
+def ema_reach(net: nn.Module | BatchNorms) -> int | None:
     """K: a batch tracked more than K steps before φ is read leaves no trace in float32.
 
     A step's weight fades as (1-m)^k; K is where it falls below 2^-60, for the slowest layer.
     None if some layer averages over all batches (`momentum=None`) and so never forgets, or reads φ
     in every pass.
     """
-    own = layers(net).values()
+    own = tracking_layers(net)
     momenta = [layer.momentum for layer in own]
     if not momenta:
         return 0

@@ -72,7 +72,7 @@ def test_what_this_machine_does_not_have_is_not_a_failure():
 
 def test_a_missing_device_or_method_is_refused_in_a_line(refused):
     refused("check", "--device", "cuda", words=["--device cuda", "no such device"])
-    refused("check", "--methods", "er-bnx", words=["--methods er-bnx"])
+    refused("check", "--methods", "er-bnx", words=["er-bnx", "did you mean er-bnt"])
     with pytest.raises(UserError):
         list(check_on("tpu"))
 

@@ -7,7 +7,7 @@ import torch
 from bntricks import Learner, UserError, make
 from bntricks.estimator.labels import NONE
 from bntricks.estimator.lessons import follow, learn_samples
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from helpers.tiny import network
 
 

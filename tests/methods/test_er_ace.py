@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from bntricks import Batch, Method, bn_tricks, make
-from bntricks.recipes.language import Lesson, Pass
+from bntricks.recipes.language import Pass
+from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import ace, ce, las
 from helpers.twin import CLASSES, EVEN, UNEVEN, side_by_side, stacked
 

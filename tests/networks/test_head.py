@@ -8,7 +8,8 @@ from torch import nn
 from bntricks.batch import Batch
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
-from bntricks.recipes.language import Lesson, Pass
+from bntricks.recipes.language import Pass
+from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import fdr, kd
 
 

@@ -42,6 +42,31 @@ with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
 assert torch.equal(learner.scores(x), wanted.float())
 """
 
+NORMS = """
+import torch
+
+from bntricks import NORMS, Learner, replace_norm
+from bntricks.methods import make
+from bntricks.networks.resnet import ResNet
+from bntricks.norm import layers
+
+for name in NORMS.entries():
+    found = {}
+    for precision in ("float32", "bf16"):
+        torch.manual_seed(0)
+        net = replace_norm(ResNet(4, width=8, stages=2), name, tasks=2)
+        learner = Learner(net, make("er"), memory=20, memory_batch=16, precision=precision)
+        for task in (1, 2):
+            learner.begin([2 * task - 2, 2 * task - 1])
+            for _ in range(2):
+                learner.observe(torch.randn(16, 3, 8, 8), torch.arange(16) % 2 + 2 * task - 2)
+            learner.end()
+        found[precision] = layers(net)
+    for layer, wanted in zip(*map(dict.values, (found["bf16"], found["float32"])), strict=True):
+        assert layer.running_mean.dtype == torch.float32
+        torch.testing.assert_close(layer.running_var, wanted.running_var, rtol=0.05, atol=0.05)
+"""
+
 RUN = (
     "run --method er-bnt --stream seq-digits --epochs 1 --width 2 --blocks 1 --stages 2 --memory 20"
 )
@@ -59,6 +84,11 @@ def python(*arguments, **environment):
 
 def test_a_step_and_scores_are_those_of_plain_autocast():
     done = python("-c", TWIN, **PRECISE)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_normalisation_learns_in_bf16_what_it_does_in_float32():
+    done = python("-c", NORMS, **PRECISE)
     assert done.returncode == 0, done.stderr
 
 

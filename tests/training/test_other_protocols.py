@@ -6,8 +6,9 @@ import torch
 from bntricks.batch import Batch, balance
 from bntricks.errors import UserError
 from bntricks.methods import make
-from bntricks.recipes.language import BM, Bb, Lesson
-from bntricks.recipes.protocols import next_lesson, splits_classes
+from bntricks.recipes.language import BM, Bb
+from bntricks.recipes.lesson import Lesson, next_lesson
+from bntricks.recipes.protocols import splits_classes
 from bntricks.runs.checkpoint import digest, pack, unpack
 from bntricks.training.learner import Learner
 from bntricks.training.step import Draws

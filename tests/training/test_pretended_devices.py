@@ -119,3 +119,15 @@ def test_the_constants_of_a_view_are_copied_to_a_device_once():
         assert torch.equal(view(on_device).requires_grad_().cpu(), first.cpu())
     assert list(gpu.waits.values()) == [2]  # the two copies that are compared
     assert torch.equal(view(x), first)
+
+
+def test_the_drift_of_all_layers_is_read_at_once():
+    from bntricks.networks.resnet import ResNet
+    from bntricks.norm import drift, phi
+
+    with pretend("cuda") as gpu:
+        net = ResNet(2, width=2, blocks=1, stages=2).to("cuda")
+        then = phi(net)
+        gpu.waits.clear()
+        assert len(drift(net, then)) > 1
+    assert gpu.waits.total() == 1

@@ -24,8 +24,9 @@ from torch import Tensor
 from bntricks.batch import shuffled
 from bntricks.devices import near, take
 from bntricks.errors import PlannedError, UserError
-from bntricks.methods import entries
+from bntricks.methods import entries, find
 from bntricks.model import Model
+from bntricks.model.create import METHOD
 from bntricks.runs.checkpoint import Checkpoints, State
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
@@ -70,14 +71,14 @@ def check_on(
 ) -> Iterator[Row]:
     """All checks of a device, or only these parts and methods."""
     check_device(device)
-    if unknown := [name for name in methods if name not in entries()]:
-        raise UserError("unknown method", option="methods", value=unknown[0])
+    for name in methods:
+        find(name)
     checks: list[tuple[Part, str, Callable[[str], Row]]] = [
         *(("methods", name, partial(_method, name)) for name in methods or entries()),
         ("resume", "er-bnt", _resume),
         ("bf16", "er-bnt", partial(_option, "bf16", {"precision": "bf16"}, ROUGHLY)),
         ("compile", "er-bnt", partial(_option, "compile", {"compile": True}, CLOSE)),
-        ("model", "er-bnt", _model),
+        ("model", METHOD, _model),
         ("ranks", "er-bnt", _ranks),
     ]
     checks = [check for check in checks if not parts or check[0] in parts]
@@ -146,7 +147,7 @@ def _model(device: str) -> Row:
         on_cpu = Model.load(path)
     x = stream[0].test.x[:64]
     difference = float((model.predict_proba(x) - on_cpu.predict_proba(x)).abs().max())
-    return _judged(Row("model", "er-bnt", difference=difference), 1e-3)
+    return _judged(Row("model", METHOD, difference=difference), 1e-3)
 
 
 def _ranks(device: str) -> Row:

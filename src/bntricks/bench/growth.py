@@ -22,7 +22,7 @@ from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.streams import Report
 from bntricks.streams.files.progress import silent

@@ -17,8 +17,9 @@ from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import entries, make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
+from bntricks.recipes.gradient_greedy import GradientGreedy
 from bntricks.recipes.language import Method
-from bntricks.recipes.policies import GradientGreedy, stored
+from bntricks.recipes.policies import stored
 from bntricks.streams import Report
 from bntricks.training.learner import Learner
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,6 +13,9 @@ from bntricks.cli import console
 from bntricks.cli.app import app
 from bntricks.cli.models import check_target, locked, open_model
 from bntricks.files import shown
+
+if TYPE_CHECKING:
+    from bntricks.model import Model
 
 Names = Annotated[tuple[str, ...], Parameter(negative=())]
 
@@ -31,11 +36,8 @@ def rename_class(model: Path, old: str, new: str, /, *, net: str | None = None) 
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
     """
-    check_target(model)
-    with locked(model):
-        opened = open_model(model, net=net)
+    with _changed(model, net) as opened:
         opened.rename({old: new})
-        opened.save(model)
     console.say(f"{shown(old)} is now called {shown(new)} in {shown(model)}")
 
 
@@ -57,10 +59,17 @@ def remove_class(model: Path, names: Names, /, *, net: str | None = None) -> Non
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
     """
-    check_target(model)
-    with locked(model):
-        opened = open_model(model, net=net)
+    with _changed(model, net) as opened:
         opened.remove(names)
-        opened.save(model)
     left = len(opened.classes)
     console.say(f"{shown(model)} knows {left} class{'es' * (left != 1)} now")
+
+
+@contextmanager
+def _changed(path: Path, net: str | None) -> Iterator[Model]:
+    """The model of this file, which is saved there when it has been changed."""
+    check_target(path)
+    with locked(path):
+        model = open_model(path, net=net)
+        yield model
+        model.save(path)

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -17,8 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bntricks.devices import to_device
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
+from bntricks.intervals import normal_quantile
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import Report
 
@@ -26,8 +27,6 @@ Scores = Callable[[nn.Module, Tensor], Tensor]
 """From a network and its inputs to a score for every class, [N, C]."""
 Counts = NDArray[np.int64]
 
-CONFIDENCE = 0.95
-"""Of every interval."""
 NO_ANSWER = -1
 """The answer of a network whose scores are not finite."""
 
@@ -116,11 +115,6 @@ def measure(
     return tuple(tallies)
 
 
-def normal_quantile(among: int = 1) -> float:
-    """Half the width of an interval in standard errors; Bonferroni's, for one among several."""
-    return NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * among))
-
-
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
     """The scores of a network that returns them as they are."""
     return net(x)  # type: ignore[no-any-return]
@@ -133,7 +127,7 @@ def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:
     def move(x: Tensor) -> Tensor:
         if like is None:
             return x
-        return x.to(like.device, like.dtype if x.is_floating_point() else x.dtype)
+        return to_device(x.to(like.dtype) if x.is_floating_point() else x, like.device)
 
     return move
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from bntricks.batch import batch_count
 from bntricks.errors import UserError
 from bntricks.memory import Memory
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.progress import Progress

@@ -1,9 +1,9 @@
 """Gradient-based Sample Selection, greedy (Aljundi et al. 2019): ER with a chosen memory."""
 
 from bntricks.methods import method
+from bntricks.recipes.gradient_greedy import GradientGreedy
 from bntricks.recipes.language import BM, Bt, Method
 from bntricks.recipes.losses import ce
-from bntricks.recipes.policies import GradientGreedy
 
 
 @method("gss", title="GSS", bnt=True)

@@ -19,7 +19,7 @@ from bntricks.model.metadata import LearnedTask, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
 from bntricks.networks.head import last_linear, return_scores
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images, View
 from bntricks.training.snapshot import previous
 

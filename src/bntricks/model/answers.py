@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
+from bntricks.intervals import normal_quantile
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
 
-Z = 1.959964
-"""The normal quantile of a 95% interval."""
 FALSE_ACCEPTANCE = 0.05
 """The share of unknown images that a threshold lets pass, by default."""
 
@@ -114,10 +113,10 @@ def share(passed: Tensor) -> Share:
     if not images:
         raise UserError("there are no images to measure on: give some")
     p = float(passed.double().mean())
-    centre = (p + Z**2 / (2 * images)) / (1 + Z**2 / images)
-    half_width = Z * sqrt(p * (1 - p) / images + Z**2 / (4 * images**2)) / (1 + Z**2 / images)
-    low, high = max(0.0, centre - half_width), min(1.0, centre + half_width)
-    return Share(100 * p, 100 * low, 100 * high, images)
+    a = normal_quantile() ** 2 / (2 * images)
+    centre, half_width = p + a, sqrt(2 * a * p * (1 - p) + a * a)
+    low, high = (centre - half_width) / (1 + 2 * a), (centre + half_width) / (1 + 2 * a)
+    return Share(100 * p, 100 * max(0.0, low), 100 * min(1.0, high), images)
 
 
 def _answer(candidates: list[Candidate], threshold: float | None) -> Answer:

@@ -28,7 +28,7 @@ from bntricks.model.model import Model
 from bntricks.networks.head import grow, keep_outputs, last_linear, return_scores
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images
 from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.schedules import SCHEDULES

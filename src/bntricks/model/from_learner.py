@@ -15,7 +15,7 @@ from bntricks.model.create import build
 from bntricks.model.metadata import Metadata
 from bntricks.model.model import Model
 from bntricks.networks.head import last_linear
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.training.learner import Learner
 
 

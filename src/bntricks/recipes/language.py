@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from bntricks.batch import Batch
     from bntricks.recipes.averages import Average
+    from bntricks.recipes.lesson import Lesson
     from bntricks.recipes.policies import Policy
     from bntricks.training.state import State
     from bntricks.training.step import Draws
@@ -127,21 +128,6 @@ def mixed(source: Source, alpha: float) -> Source:
 
 Bb = balanced(Bt, BM)
 REPLAYED = frozenset({BM, BM2, Bp, Bmix})
-
-
-@dataclass(frozen=True, slots=True)
-class Lesson:
-    """What is being learned: task number `t` (from 1), its classes, those before, its size."""
-
-    t: int = 0
-    new: tuple[int, ...] = ()
-    old: tuple[int, ...] = ()
-    size: int = 0
-    visitors: tuple[int, ...] = ()  # classes of other tasks that some of its samples are of
-
-    @property
-    def seen(self) -> tuple[int, ...]:
-        return self.old + self.new
 
 
 @dataclass(frozen=True, slots=True, eq=False)

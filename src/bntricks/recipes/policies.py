@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -18,15 +18,11 @@ from torch import Generator, Tensor
 from bntricks.batch import Batch, shuffled
 from bntricks.devices import take, to_device
 from bntricks.norm import frozen_ema, mode
-from bntricks.recipes.as_published import fill_empty_slots, overruns, unaugmented
-from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
+from bntricks.recipes.as_published import fill_empty_slots, overruns
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory
     from bntricks.training.state import State
-
-
-Array = np.ndarray[Any, Any]
 
 
 class Policy(Protocol):
@@ -58,7 +54,7 @@ class Policy(Protocol):
     def adopt(self, state: State, samples: Batch) -> None:
         """Fill the memory of a network that was trained elsewhere with samples of its classes, as
         this policy would have: by default, the same number of each class."""
-        _keep_evenly(state, samples)
+        keep_evenly(state, samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ class Reservoir(Policy):
         return 1 / t
 
     def adopt(self, state: State, samples: Batch) -> None:
-        _keep_evenly(state, samples, logits=self.keep == "logits")
+        keep_evenly(state, samples, logits=self.keep == "logits")
 
     def update(self, state: State, samples: Batch) -> None:
         if self.keep == "samples":
@@ -166,7 +162,7 @@ class Outputs(Policy):
     moves_ema = True
 
     def adopt(self, state: State, samples: Batch) -> None:
-        _keep_evenly(state, samples, logits=True)
+        keep_evenly(state, samples, logits=True)
 
     def update(self, state: State, samples: Batch) -> None:
         memory, t = stored(state), state.lesson.t
@@ -190,69 +186,6 @@ class Outputs(Policy):
         return "random per task with logits, at task end"
 
 
-@dataclass(frozen=True, slots=True)
-class GradientGreedy(Policy):
-    """GSS: keep samples whose gradients point away from those already kept.
-
-    A sample's score is 1 plus the largest cosine between its gradient and those of some stored
-    ones, so from 0 (unlike all) to 2. While there is room, samples enter with their batch's
-    score. After that, only a batch unlike all references gets a closer look (the gate), and each
-    of its samples may replace a stored one: likely if that one is much like the others.
-    """
-
-    looks_inside = True
-    references: int = 32
-    gate: float = 1.0
-
-    def adopt(self, state: State, samples: Batch) -> None:
-        _keep_evenly(state, samples)
-        memory = stored(state)
-        memory.scores[: memory.filled] = 1.0  # neither like nor unlike the others
-
-    def update(self, state: State, samples: Batch) -> None:
-        memory, t = stored(state), state.lesson.t
-        stored_ones = memory.sample(self.references)
-        score, own = 0.1, None  # nothing to compare with yet
-        if stored_ones is not None:
-            new = self._gradients(state, samples, total=True)
-            old = self._gradients(state, stored_ones, total=False)
-            score = 1 + float(batch_cosines(new, old).max())
-            if score < self.gate and memory.filled + len(samples) > memory.capacity:
-                own = 1 + cosines(new, old).max(1).values.cpu().double().numpy()
-        room = min(memory.capacity - memory.filled, len(samples))
-        if room:
-            entering = slice(memory.filled, memory.filled + room)
-            memory.append(rows(samples, torch.arange(room)), task=t)
-            memory.scores[entering] = score
-        if own is not None:
-            self._replace(memory, samples, own, room, task=t)
-
-    def _gradients(self, state: State, samples: Batch, *, total: bool) -> Gradients:
-        y = to_device(samples.y, samples.x.device)
-        return per_sample(state.net, unaugmented(state, samples.x), y, total=total)
-
-    def _replace(
-        self, memory: Memory, samples: Batch, own: Array, first: int, *, task: int
-    ) -> None:
-        """One sample after the other: each draw depends on what the one before has changed."""
-        scores = memory.scores.numpy()
-        draws = torch.rand(len(samples), 2, generator=memory.insertion, dtype=torch.float64).numpy()
-        placed: dict[int, int] = {}
-        for row in range(first, len(samples)):
-            ladder = np.cumsum(scores)
-            victim = min(
-                int(np.searchsorted(ladder, draws[row, 0] * ladder[-1], "right")), len(scores) - 1
-            )
-            if draws[row, 1] * (scores[victim] + own[row]) < scores[victim]:
-                scores[victim] = own[row]
-                placed[victim] = row
-        slots, chosen = (np.array(list(part), np.int64) for part in (placed, placed.values()))
-        memory.put(slots, samples, chosen, task=task)
-
-    def __str__(self) -> str:
-        return "gradient-greedy"
-
-
 def herd(features: Tensor, count: int) -> Tensor:
     """Greedily pick rows so that the mean of the first k is as near the mean of all as it gets."""
     features = features.cpu().double()  # many small steps: a GPU would only wait
@@ -269,7 +202,8 @@ def herd(features: Tensor, count: int) -> Tensor:
     return torch.stack(chosen)
 
 
-def _keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
+def keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
+    """Fill the memory with the same number of each class, with the logits they get if asked to."""
     memory = stored(state)
     chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
     if logits:

@@ -3,17 +3,8 @@ task and somebody says where tasks begin and end."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from bntricks.recipes.language import Bmix, Bp, Copies, Lesson, Method, Source, Union
-
-
-def next_lesson(
-    before: Lesson, classes: Sequence[int], size: int = 0, visitors: Sequence[int] = ()
-) -> Lesson:
-    """The task after another one. A class that comes again is new, not old."""
-    old = tuple(label for label in before.seen if label not in classes)
-    return Lesson(before.t + 1, tuple(classes), old, size, tuple(visitors))
+from bntricks.errors import UserError
+from bntricks.recipes.language import Bmix, Bp, Copies, Method, Source, Union
 
 
 def splits_classes(method: Method) -> bool:
@@ -22,6 +13,16 @@ def splits_classes(method: Method) -> bool:
     losses = [term.loss for update in method.updates for term in update.terms]
     kept = method.memory is not None and method.memory.each_class_once
     return kept or any(loss.each_class_once for loss in losses)
+
+
+def check_task_free(method: Method) -> None:
+    """Refuse a method that cannot learn where nobody says where a task begins or ends."""
+    if reason := needs_tasks(method):
+        raise UserError(
+            f"this method {reason}, so it cannot learn without tasks: choose one that only "
+            "replays, such as er-bnt, or begin and end tasks",
+            option="task_free",
+        )
 
 
 def needs_tasks(method: Method) -> str | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-CONFIDENCE = 0.95
+from bntricks.intervals import CONFIDENCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt
 from torch import Generator, Tensor, nn, uint8
 
 from bntricks.norm import phi
-from bntricks.recipes.language import Lesson
-from bntricks.recipes.protocols import next_lesson
+from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.runs.config import Config
 from bntricks.runs.measurements import Confusion, EpochAccuracy
 from bntricks.streams import Stream, Task

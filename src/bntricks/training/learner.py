@@ -18,14 +18,14 @@ from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite
 from bntricks.devices import device_of, near, place, to_device
-from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
 from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.classifiers import Classifier
-from bntricks.recipes.language import Lesson, Method
-from bntricks.recipes.protocols import needs_tasks, next_lesson, splits_classes
+from bntricks.recipes.language import Method
+from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
+from bntricks.recipes.protocols import check_task_free, splits_classes
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
@@ -74,12 +74,8 @@ class Learner:
         readings: Mapping[str, Classifier] = MappingProxyType({}),
         **protocol: Any,
     ) -> None:
-        if task_free and (reason := needs_tasks(method)):
-            raise UserError(
-                f"this method {reason}, so it cannot learn without tasks: choose one that only "
-                "replays, such as er-bnt, or begin and end tasks",
-                option="task_free",
-            )
+        if task_free:
+            check_task_free(method)
         self.task_free, self.readings = task_free, readings
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = device_of(net) if device is None else torch.device(device)
@@ -189,10 +185,9 @@ class Learner:
             check_finite(x, "the batch")
         raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
         if self.task_free:
-            classes = sorted(set(raw.y.tolist()))
-            self.state.lesson = replace(next_lesson(self.state.lesson, classes), t=1)
+            self.state.lesson = unannounced_lesson(self.state.lesson, raw.y)
             self.net.train()
-        _check_announced(raw.y, _announced(self.state.lesson))
+        check_announced(raw.y, self.state.lesson.announced)
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
@@ -204,7 +199,7 @@ class Learner:
         fits = method.classify.fits == "task end"
         samples = None
         if remembers or (y is not None and (fits or method.stages or self.readings)):
-            samples = self._samples(x, y, "end", _announced(self.state.lesson))
+            samples = self._samples(x, y, "end", self.state.lesson.announced)
         for stage in method.stages:
             stage(self.state, samples)
         if method.teacher == "previous":
@@ -300,15 +295,5 @@ class Learner:
         if x is None or y is None:
             raise ValueError(f"this method needs the task's samples: {when}(..., x, y)")
         check_finite(x, "the task")
-        _check_announced(y, classes)
+        check_announced(y, classes)
         return Batch(near(x, self.device), y.cpu(), ids=torch.arange(len(y)))
-
-
-def _announced(lesson: Lesson) -> set[int]:
-    return {*lesson.seen, *lesson.visitors}
-
-
-def _check_announced(y: Tensor, classes: Collection[int]) -> None:
-    unknown = sorted(set(y.tolist()) - set(classes))
-    if unknown:
-        raise ValueError(f"no task has announced labels {unknown}: begin([...]) does")

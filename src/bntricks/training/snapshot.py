@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bntricks.recipes.language import Lesson
+from bntricks.recipes.lesson import Lesson
 from bntricks.seeds import Generators
 from bntricks.training.state import Cost, State, no_samples
 

@@ -16,9 +16,10 @@ from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
 from bntricks.networks.norms.variant import Rows, told
-from bntricks.norm import ema_reach, mode
+from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
-from bntricks.recipes.language import Lesson, Method
+from bntricks.recipes.language import Method
+from bntricks.recipes.lesson import Lesson
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant
@@ -112,20 +113,22 @@ class State:
         lower = self.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
 
-    def forward(self, x: Tensor, stored: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, stored: Tensor | None = None, norms: BatchNorms | None = None
+    ) -> Tensor:
         """h(x), in the mode and with the tracking the caller has set; counted. `stored` says
-        whose rows these are, as in `Batch`."""
+        whose rows these are, as in `Batch`; `norms` are the network's, if already looked up."""
         self.cost.forwards += 1
         self.cost.images += len(x)
-        with self.arithmetic(x), told(self.net, Rows(self.lesson.t, stored)):
+        with self.arithmetic(x), told(norms or self.net, Rows(self.lesson.t, stored)):
             return self.net(x).float()  # type: ignore[no-any-return]
 
     def forward_with_features(
-        self, x: Tensor, stored: Tensor | None = None
+        self, x: Tensor, stored: Tensor | None = None, norms: BatchNorms | None = None
     ) -> tuple[Tensor, Tensor]:
         """h(x) and f(x) of one forward."""
         with seen_by_head(self.net) as seen:
-            logits = self.forward(x, stored)
+            logits = self.forward(x, stored, norms)
         return logits, seen[-1].float()
 
     def embed(self, x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 from bntricks.batch import Batch, balance, blend, copies
 from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
-from bntricks.norm import ema_reach, frozen_ema, skip_ema, update_ema
+from bntricks.norm import BatchNorms, batch_norms, ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.averages import follow, targets
 from bntricks.recipes.language import (
     BM,
@@ -48,9 +48,10 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     """
     method = state.method
     draws = Draws(state, raw)
+    norms = batch_norms(state.net)  # anew in each step: somebody may have replaced layers
     tracked = None if method.ema is None else draws.batch(method.ema)
     if tracked is not None and not any(draws.batch(s) is tracked for s in method.sources):
-        _track(state, tracked, horizon)
+        _track(state, norms, tracked, horizon)
         tracked = None
     elif state.since_skip is not None:
         state.since_skip += 1
@@ -64,8 +65,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             for batch, parts in passes:
                 state.count(batch.y)
                 part, share = state.ranks.part(batch)
-                with _tracking(state, batch, tracked):
-                    whole = _forward(state, part, [t for _, terms in parts for t in terms])
+                with _tracking(state, norms, batch, tracked):
+                    whole = _forward(state, norms, part, [t for _, terms in parts for t in terms])
                 whole = replace(whole, labels=batch.y)
                 state.cost.images += len(batch) - len(part)  # what the other ranks pass
                 if batch is tracked:
@@ -75,7 +76,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                     losses += [share * _weight(state, t) * t.loss.of(seen) for t in terms]
                     if own is draws.current:
                         outputs = state.ranks.whole(seen.logits.detach(), len(own))
-                if (extra := penalty(state.net)) is not None:
+                if (extra := penalty(norms)) is not None:
                     losses.append(extra)
                 loss = torch.stack(losses).sum()
                 loss.backward()  # type: ignore[no-untyped-call]
@@ -187,9 +188,9 @@ def _split(whole: Pass, parts: Parts) -> list[Pass]:
     ]
 
 
-def _track(state: State, batch: Batch, horizon: int | None) -> None:
+def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -> None:
     """Algorithm 1, line 4, unless the next read of φ is too far to feel it."""
-    reach = None if state.method.reads_ema else ema_reach(state.net)
+    reach = None if state.method.reads_ema else ema_reach(norms)
     if horizon is None or reach is None or horizon <= reach:
         part, _ = state.ranks.part(batch)
         with state.arithmetic(part.x), state.ranks.tracking(state.net):
@@ -199,23 +200,25 @@ def _track(state: State, batch: Batch, horizon: int | None) -> None:
         if state.since_skip is not None:
             state.since_skip += 1
     else:
-        skip_ema(state.net)
+        skip_ema(norms)
         state.cost.tracking_skipped += 1
         state.since_skip = 0
 
 
-def _tracking(state: State, batch: Batch, tracked: Batch | None) -> AbstractContextManager[None]:
+def _tracking(
+    state: State, norms: BatchNorms, batch: Batch, tracked: Batch | None
+) -> AbstractContextManager[None]:
     if state.method.ema is None or batch is tracked:
         return state.ranks.tracking(state.net)
-    return frozen_ema(state.net)
+    return frozen_ema(norms)
 
 
-def _forward(state: State, batch: Batch, terms: Iterable[Term]) -> Pass:
+def _forward(state: State, norms: BatchNorms, batch: Batch, terms: Iterable[Term]) -> Pass:
     features = None
     if any(term.loss.features for term in terms):
-        logits, features = state.forward_with_features(batch.x, batch.stored)
+        logits, features = state.forward_with_features(batch.x, batch.stored, norms)
     else:
-        logits = state.forward(batch.x, batch.stored)
+        logits = state.forward(batch.x, batch.stored, norms)
     return Pass(logits, batch, state.lesson, state.net, features)
 
 

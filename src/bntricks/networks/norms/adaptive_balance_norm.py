@@ -7,10 +7,13 @@ where w is learned. φ follows at a rate η that begins near an average over all
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_weights import scaled_rows, weighted_moments
@@ -51,19 +54,19 @@ class AdaptiveBalanceNorm(BatchNormVariant):
     def _row_weights(self, rows: Rows | None, x: Tensor) -> Tensor:
         """[1, N]. Published code lets absent tasks keep their part, so that the weights sum to
         less than 1."""
-        if rows is None or rows.task < 2 or rows.stored is None or not rows.stored.any():
+        tasks = None if rows is None else tasks_of(rows, x.device)
+        if tasks is None:
             return x.new_full((1, len(x)), 1 / len(x))
-        own = torch.where(rows.stored > 0, rows.stored, rows.task) - 1
-        counts = torch.bincount(own, minlength=rows.task)
+        own, counts, present = tasks
         if len(counts) > len(self.task_weights):
             raise UserError(
                 f"this network was made for {len(self.task_weights)} tasks: make it for more",
                 option="tasks",
             )
-        present = counts.to(x)
-        mass = self.task_weights[: len(counts)].exp() + present
-        total = mass.sum() if self.as_published else mass[counts > 0].sum()
-        return (mass / (total * present.clamp(min=1)))[own.to(x.device)][None]
+        counts = counts.to(x.dtype)
+        mass = self.task_weights[: len(counts)].exp() + counts
+        total = mass.sum() if self.as_published else mass[present].sum()
+        return (mass / (total * counts.clamp(min=1)))[own][None]
 
     def _distance(self, mean: Tensor, var: Tensor) -> Tensor:
         """Between these moments and φ, which they have moved already."""
@@ -80,6 +83,18 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         self.running_var.lerp_(var, self.next_rate)
         self.next_rate.div_(self.next_rate + (1 - RATE) ** self.kappa)
         self.num_batches_tracked.add_(1)
+
+
+@lru_cache(maxsize=1)  # all layers of a pass ask the same
+def tasks_of(rows: Rows, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
+    """On the device: the task of each row, from 0, the number of rows of each task, and the tasks
+    that have any. None without replayed rows."""
+    if rows.task < 2 or rows.stored is None or not rows.stored.any():
+        return None
+    own = torch.where(rows.stored > 0, rows.stored, rows.task) - 1
+    counts = torch.bincount(own, minlength=rows.task)
+    present = counts.nonzero()[:, 0]
+    return to_device(own, device), to_device(counts, device), to_device(present, device)
 
 
 @scheme(

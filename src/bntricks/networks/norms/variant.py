@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
+
+from bntricks.norm import BatchNorms, batch_norms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +45,8 @@ class BatchNormVariant(nn.BatchNorm2d):
     def forward(self, x: Tensor) -> Tensor:
         if self.plain or not self.training:
             return super().forward(x)
-        return self.normalise(x)
+        with torch.autocast(x.device.type, enabled=False):  # moments in bfloat16 lose digits
+            return self.normalise(x)
 
     def normalise(self, x: Tensor) -> Tensor:
         """In training; as BatchNorm does, unless a variant says otherwise."""
@@ -50,9 +54,9 @@ class BatchNormVariant(nn.BatchNorm2d):
 
 
 @contextmanager
-def told(net: nn.Module, rows: Rows) -> Iterator[None]:
+def told(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
     """Forward passes of a batch with these rows."""
-    variants = [layer for layer in net.modules() if isinstance(layer, BatchNormVariant)]
+    variants = [layer for layer in batch_norms(net) if isinstance(layer, BatchNormVariant)]
     try:
         for layer in variants:
             layer.rows = rows
@@ -62,10 +66,10 @@ def told(net: nn.Module, rows: Rows) -> Iterator[None]:
             layer.rows = None
 
 
-def penalty(net: nn.Module) -> Tensor | None:
+def penalty(net: nn.Module | BatchNorms) -> Tensor | None:
     """What the layers add to the loss of the last training pass, asked for once."""
     total: Tensor | None = None
-    for layer in net.modules():
+    for layer in batch_norms(net):
         if isinstance(layer, BatchNormVariant) and layer.penalty is not None:
             total = layer.penalty if total is None else total + layer.penalty
             layer.penalty = None

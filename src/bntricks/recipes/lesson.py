@@ -1,0 +1,48 @@
+"""What is being learned at the moment: the number of a task, its classes, and those before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What is being learned: task number `t` (from 1), its classes, those before, its size."""
+
+    t: int = 0
+    new: tuple[int, ...] = ()
+    old: tuple[int, ...] = ()
+    size: int = 0
+    visitors: tuple[int, ...] = ()  # classes of other tasks that some of its samples are of
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        return self.old + self.new
+
+    @property
+    def announced(self) -> set[int]:
+        """The classes that its samples may be of."""
+        return {*self.seen, *self.visitors}
+
+
+def next_lesson(
+    before: Lesson, classes: Sequence[int], size: int = 0, visitors: Sequence[int] = ()
+) -> Lesson:
+    """The task after another one. A class that comes again is new, not old."""
+    old = tuple(label for label in before.seen if label not in classes)
+    return Lesson(before.t + 1, tuple(classes), old, size, tuple(visitors))
+
+
+def unannounced_lesson(before: Lesson, y: Tensor) -> Lesson:
+    """Where there are no tasks: the classes of a batch are new, all others ever seen are old."""
+    return replace(next_lesson(before, sorted(set(y.tolist()))), t=1)
+
+
+def check_announced(y: Tensor, classes: Collection[int]) -> None:
+    """Refuse labels of other classes."""
+    unknown = sorted(set(y.tolist()) - set(classes))
+    if unknown:
+        raise ValueError(f"no task has announced labels {unknown}: begin([...]) does")
