@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
+from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import Report
 
@@ -122,8 +123,8 @@ def normal_quantile(among: int = 1) -> float:
 
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
-    """The scores of a network that returns them as they are."""
-    return net(x)  # type: ignore[no-any-return]
+    """The scores of a network that returns them as they are, or as `logits` of an object."""
+    return scores_in(net(x))  # type: ignore[no-any-return]
 
 
 def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:

@@ -85,7 +85,11 @@ def teach(
     names = (*metadata.classes, *new)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
-    before = answers(model)
+    tests = Images(samples.test.x, outputs[samples.test.y])
+    if (old := model.held_out) is not None:
+        tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
+    known_yet = tests.y < len(metadata.classes)
+    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
     lr = metadata.lr if lr is None else lr
     learner.grow(len(names), lr=lr)
@@ -114,9 +118,6 @@ def teach(
     )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata = metadata.model_copy(update=changes)
-    tests = Images(samples.test.x, outputs[samples.test.y])
-    if (old := model.held_out) is not None:
-        tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
     model.held_out = tests
     return summarise(
         model,
