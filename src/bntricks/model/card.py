@@ -51,8 +51,8 @@ def _overview(model: Model) -> str:
     kind = (
         "a network that was trained elsewhere and adopted"
         if network is None
-        else f"a ResNet of width {network.width} with {network.blocks} blocks in each of "
-        f"{network.stages} stages"
+        else f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
+        f"{network.blocks}"
     )
     rows = [
         ("classes", str(len(model.classes))),
