@@ -7,7 +7,7 @@ it for its reader. The command line says `--memory-batch`, scikit-learn's estima
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -114,3 +114,9 @@ def first_mistake(error: ValidationError) -> str:
 def _lower(text: str) -> str:
     text = text.removeprefix("Value error, ")  # pydantic's own word for a validator's
     return text[:1].lower() + text[1:]
+
+
+def abbreviated(names: Sequence[str], at_most: int) -> str:
+    """The first of these names, and how many more there are."""
+    rest = len(names) - at_most
+    return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")

@@ -31,6 +31,14 @@ class Wrapped(Plain):
     def forward(self, pixel_values):
         return SimpleNamespace(logits=super().forward(pixel_values))
 
+class Twice(Plain):
+    def __init__(self):
+        super().__init__()
+        self.distilled = nn.Linear(216, 3)
+
+    def forward(self, x):
+        return (super().forward(x) + self.distilled(self.body(x))) / 2
+
 class Deep(Plain):
     def forward(self, x):
         return self.fc(self.body(x))[..., None]
@@ -111,6 +119,7 @@ def test_a_trained_network_goes_on_from_the_command_line(bnt, here, net):
         ({"preprocessing": "names.txt"}, ["names.txt", "config.json"]),
         ({"image_size": "32"}, ["cannot take images of [3, 32, 32]", "--image-size"]),
         ({"net": "elsewhere_nets:Deep"}, ["returns [2, 3, 1] for two images"]),
+        ({"net": "elsewhere_nets:Twice", "weights": None}, ["builds it with one classifier"]),
         ({"weights": "names.txt"}, ["names.txt holds no weights that can be read"]),
         ({"width": "4"}, ["--width", "our own ResNet"]),
     ],
@@ -123,6 +132,17 @@ def test_what_does_not_fit_is_a_line_and_nothing_is_written(bnt, here, tmp_path,
     for word in words:
         assert word in said[-1]
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("tests", ["old", None])
+def test_classes_in_a_wrong_order_get_a_hint_before_any_training(bnt, here, tests):
+    crimson, gruen, navy = FIRST
+    wrong = json.dumps([navy, crimson, gruen])
+    done = bnt("learn", "new", "--into", "m", *flags(classes=wrong, old_tests=tests), *BATCH)
+    hint = next(line for line in done.err.splitlines() if "check their order" in line)
+    assert f"--classes '{json.dumps(list(FIRST), ensure_ascii=False)}'" in hint
+    done = bnt("learn", "new", "--into", "m2", *flags(old_tests=tests), *BATCH)
+    assert "order" not in done.err
 
 
 @pytest.mark.fault

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from bntricks import Model
+from bntricks import Learner, Model
 from bntricks.files import shown
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 
@@ -269,6 +270,19 @@ def test_places_where_no_model_can_be_are_refused_before_any_work(refused, first
     refused("learn", first, "--into", tmp_path, words=["is a folder"])
     refused("learn", first, "--into", tmp_path / "no" / "m", words=["does not exist"])
     refused("learn", tmp_path / "none", "--into", tmp_path / "m", words=["none", "does not exist"])
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_lesson_leaves_the_model_as_it_was(
+    bnt, model, second, monkeypatch, number, code
+):
+    before, beside = model.read_bytes(), sorted(model.parent.iterdir())
+    monkeypatch.setattr(Learner, "end", lambda *_: signal.raise_signal(number))
+    done = bnt("learn", second, "--into", model, "--epochs", 1)
+    assert (done.code, done.out) == (code, "")
+    assert model.read_bytes() == before
+    assert sorted(model.parent.iterdir()) == beside
 
 
 def test_a_check_up_that_fails_costs_a_line_and_not_the_model(bnt, model, second, monkeypatch):

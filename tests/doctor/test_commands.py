@@ -50,6 +50,14 @@ def script():
 def lazy():
     return nn.Sequential(nn.LazyConv2d(4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(4))
 
+class Wrapped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = photo()
+
+    def forward(self, pixel_values):
+        return {"logits": self.net(pixel_values), "hidden_states": None}
+
 number = 7
 """
 COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[b]owl": (9, 9, 9)}
@@ -109,6 +117,33 @@ def test_classes_are_the_models_order_and_images_can_be_fewer(here, capsys):
     diagnosis = json.loads(capsys.readouterr().out)
     assert [group["classes"] for group in diagnosis["groups"]] == [[1, 2], [0, 3]]
     assert [group["samples"] for group in diagnosis["groups"]] == [12, 12]
+
+
+def test_a_network_as_hugging_face_saves_it_brings_its_classes_and_preprocessing(here, capsys):
+    import doctor_nets
+
+    net, classes = doctor_nets.Wrapped(), ["ship", "cat", "[b]owl", "dog"]
+    safe.save_file(net.state_dict(), "model.safetensors")
+    Path("config.json").write_text(json.dumps({"id2label": dict(enumerate(classes))}))
+    told = {"image_mean": [0.5] * 3, "image_std": [0.3] * 3, "size": {"height": 8, "width": 8}}
+    Path("preprocessor_config.json").write_text(json.dumps(told))
+    hugging = ["--net", "doctor_nets:Wrapped", "--weights", "model.safetensors", "--classes"]
+    hugging += ["config.json", "--preprocessing", "preprocessor_config.json"]
+    bnt("diagnose", *hugging, "--data", "photos", *GROUPS, "--json")
+    found = json.loads(capsys.readouterr().out)
+    torch.save(net.net.state_dict(), "plain.pt")
+    plain = [
+        "--net",
+        "doctor_nets:photo",
+        "--weights",
+        "plain.pt",
+        "--image-size",
+        "8",
+        "--classes",
+    ]
+    plain += [",".join(classes), "--mean", "0.5", "0.5", "0.5", "--std", "0.3", "0.3", "0.3"]
+    bnt("diagnose", *plain, "--data", "photos", *GROUPS, "--json")
+    assert found["counterfactuals"] == json.loads(capsys.readouterr().out)["counterfactuals"]
 
 
 def test_one_mean_makes_images_grey(here, capsys):
@@ -353,6 +388,9 @@ def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(her
         {"ship", "[b]owl"},
     ]
     assert len(diagnosis["layers"]) == 6
+    for option, value in (("--classes", "cat,dog"), ("--mean", "0.5"), ("--image-size", "8")):
+        with pytest.raises(UserError, match="a MODEL has its own"):
+            bnt("diagnose", "m.safetensors", "--data", "photos", option, value)
     bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
     capsys.readouterr()
     bnt("diagnose", "m2.safetensors", "--data", "photos", "--json")

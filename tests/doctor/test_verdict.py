@@ -50,13 +50,7 @@ def verdict_on(
             "cost this model 8.0 points on the old classes (95% interval 5.0 to 11",
             "Recalibrate φ on",
         ),
-        (
-            GAIN,
-            NONE,
-            "old",
-            "points on the old classes",
-            "moves accuracy from the newest to the old",
-        ),
+        (GAIN, NONE, "old", "points on the old classes", "would help these classes, with no"),
         (GAIN, LOSS, "old", "points on the old classes", "Leave φ as it is"),
         (NONE, GAIN, "all", "cost this model 8.0 points over all classes", "Recalibrate φ on"),
         (NONE, NONE, "none", "have no measurable cost", "would not change accuracy measurably"),
@@ -138,7 +132,14 @@ def test_a_cost_on_the_newest_classes_is_named_too():
     verdict = verdict_on(newest=GAIN)
     assert verdict.cost == "newest"
     assert "cost this model 8.0 points on the newest classes" in verdict.headline
-    assert "moves accuracy from the old to the newest" in verdict.advice
+    assert "would help these classes, with no measurable change over all" in verdict.advice
+
+
+def test_accuracy_that_moves_from_some_classes_to_others_is_told_with_both():
+    assert verdict_on(old=LOSS, newest=GAIN).advice == (
+        "Recalibrating φ moves accuracy: +8.0 points on newest classes (5.0 to 11.0), -4.0 points "
+        "on old classes (-6.0 to -2.0), and no measurable change over all."
+    )
 
 
 def test_old_and_newest_classes_are_both_named_where_both_are_hurt():

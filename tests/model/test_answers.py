@@ -26,14 +26,14 @@ def test_candidates_are_the_likeliest_classes_in_order(model):
         loaded.answer(x, top=0)
 
 
-def test_below_the_threshold_there_is_no_label(model):
+def test_up_to_the_threshold_there_is_no_label(model):
     loaded = Model.load(model)
     x = torch.from_numpy(pictures("navy", 8, seed=3))
     confidence = loaded.predict_proba(x).max(1).values
     middle = confidence.sort().values[4].item()
     found = loaded.answer(x, threshold=middle)
-    assert [each.label is None for each in found] == (confidence < middle).tolist()
-    assert sum(each.label is None for each in found) == 4
+    assert [each.label is None for each in found] == (confidence <= middle).tolist()
+    assert sum(each.label is None for each in found) == 5
 
 
 def test_a_share_has_wilsons_interval():
@@ -48,15 +48,30 @@ def test_a_threshold_is_chosen_on_one_half_of_the_unknown_and_measured_on_the_ot
     unknown = torch.cat([torch.from_numpy(pictures(name, 40, seed=1)) for name in SECOND])
     confidence = loaded.predict_proba(unknown).max(1).values.double()
     found = loaded.acceptance(unknown, false_acceptance=0.1)
-    assert (confidence[::2] >= found.threshold).double().mean() <= 0.1
-    assert (confidence[::2] >= found.threshold - 1e-3).double().mean() > 0.05
-    passed = (confidence[1::2] >= found.threshold).double().mean().item()
+    assert (confidence[::2] > found.threshold).double().mean() <= 0.1
+    assert (confidence[::2] > found.threshold - 1e-3).double().mean() > 0.05
+    passed = (confidence[1::2] > found.threshold).double().mean().item()
     assert found.unknown.percent == pytest.approx(100 * passed)
     assert found.unknown.images == 60
     assert found.unknown.low <= found.unknown.percent <= found.unknown.high
     assert found.known.images == len(loaded.held_out)
     given = loaded.acceptance(unknown, threshold=0.0)
     assert (given.unknown.percent, given.unknown.images) == (100, 120)
+
+
+def test_a_network_that_is_certain_of_everything_calls_it_all_unknown(model):
+    loaded = Model.load(model)
+    with torch.no_grad():
+        loaded.net.linear.weight *= 1e4
+    x = torch.from_numpy(pictures("navy", 8, seed=3))
+    found = loaded.acceptance(x)
+    assert (found.threshold, found.unknown.percent) == (1, 0)
+    assert {each.label for each in loaded.answer(x, threshold=found.threshold)} == {None}
+
+
+def test_images_of_known_classes_cannot_measure_false_acceptance(refused, model, first, tmp_path):
+    for folder in (first, first / "navy", tmp_path):
+        refused("predict", model, first, "--unknown", folder, words=["--unknown", "has learned"])
 
 
 def test_the_command_names_more_classes_all_probabilities_and_the_unknown(bnt, model, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from bntricks import Model, UserError, open_stream
+from bntricks.model.samples import gather
 from bntricks.networks.head import grow
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
@@ -66,14 +67,30 @@ def test_a_folder_may_bring_new_classes_and_more_of_old_ones(model_of_digits, tm
     assert torch.equal(again.scores(x), model.scores(x))
 
 
+def test_known_classes_are_measured_before_and_after_on_the_same_images(model_of_digits):
+    model = model_of_digits
+    more = digits("train", range(2), slice(15, 65))
+    tests = gather(more, size=8, held_out=0.2).test
+    old = model.held_out.y < 2
+    y = torch.cat([model.held_out.y[old], tests.y])
+    predicted = model.learner.predict(torch.cat([model.held_out.x[old], tests.x]))
+    found = model.learn(more, epochs=1, more=True)
+    for k in range(2):
+        right = (predicted[y == k] == k).double().mean().item()
+        assert found.classes[k].before == pytest.approx(100 * right)
+        assert found.classes[k].images == int((y == k).sum())
+
+
 def test_images_that_are_tested_on_or_remembered_are_not_learned_again(model_of_digits):
     model = model_of_digits
     held = {x.numpy().tobytes() for x in model.held_out.x}
     again = digits("train", (0,), slice(15))
-    with pytest.raises(UserError, match="has all these images of '0' already"):
+    with pytest.raises(UserError, match="has all these images already"):
         model.learn(again, more=True)
-    found = model.learn(digits("train", (0,), slice(25)), epochs=1, more=True)
+    folder = digits("train", (0,), slice(25)) | digits("train", (1,), slice(15))
+    found = model.learn(folder, epochs=1, more=True)
     assert found.images == 8  # of ten that are new, a fifth of the last ones is held out
+    assert model.metadata.taught[-1].more == ("0",)  # of the other class there are none
     memory = model.learner.memory
     stored = [x.numpy().tobytes() for x in memory.x[: len(memory)]]
     assert held.isdisjoint(stored)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from bntricks import Model
+from bntricks.streams import Images
 from helpers.colours import FIRST, SECOND, pictures
 
 
@@ -100,6 +101,9 @@ def test_a_card_says_what_was_learned_and_how_well_in_safe_markdown(bnt, model, 
     assert "| white \\[bold\\] | 2 | " in card
     assert "On 12 held-out images" in card
     assert "BatchNorm statistics" in card.split("## BatchNorm")[1]
+    held_out = loaded.held_out
+    loaded.held_out = Images(held_out.x[held_out.y > 0], held_out.y[held_out.y > 0])
+    assert "no test images of crimson" in loaded.card()
     loaded.held_out = None
     assert "Not measured" in loaded.card()
 

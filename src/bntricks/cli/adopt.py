@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +67,6 @@ def adopted(
     """A model around the network. `how` are further keywords of `Model.adopt`."""
     from bntricks.doctor.user_network import load_weights
     from bntricks.model import Model
-    from bntricks.model.preprocessing import ImageInput, read_preprocessing
     from bntricks.networks.imported import called
     from bntricks.streams import View
 
@@ -72,15 +75,8 @@ def adopted(
             "missing: name the classes of the trained network, in the order of its outputs",
             option="classes",
         )
-    if network.preprocessing is not None and (network.mean or network.std):
-        raise UserError(
-            "it has mean and standard deviation: leave those out", option="preprocessing"
-        )
-    told = ImageInput(None, network.mean or MEAN, network.std or STD)
-    if network.preprocessing is not None:
-        told = read_preprocessing(network.preprocessing)
-    size = image_size or told.size or IMAGE_SIZE
-    names = _names(network.classes)
+    size, mean, std = image_input(network.preprocessing, image_size, network.mean, network.std)
+    names = listed_classes(network.classes)
     console.complain(f"importing and running {net}")
     module = called(net)
     if network.weights is not None:
@@ -94,12 +90,40 @@ def adopted(
         classes=names,
         memory=memory,
         test=tests,
-        view=View(told.mean, told.std, pad=size // 8 if augment else 0, flip=augment),
+        view=View(mean, std, pad=size // 8 if augment else 0, flip=augment),
         image_size=size,
         **how,
     )
     _check_scores(model)
+    _hint_at_order(model)
     return model
+
+
+def image_input(
+    preprocessing: Path | None, image_size: int | None, mean: Numbers, std: Numbers
+) -> tuple[int, Numbers, Numbers]:
+    """Image size, mean and standard deviation as the options have them; ImageNet's by default."""
+    from bntricks.model.preprocessing import read_preprocessing
+
+    if preprocessing is None:
+        return image_size or IMAGE_SIZE, mean or MEAN, std or STD
+    if mean or std:
+        raise UserError(
+            "it has mean and standard deviation: leave those out", option="preprocessing"
+        )
+    told = read_preprocessing(preprocessing)
+    return image_size or told.size or IMAGE_SIZE, told.mean, told.std
+
+
+def listed_classes(text: str) -> list[str]:
+    """The names in the file of this name, or in the text itself."""
+    from bntricks.model.preprocessing import read_class_names
+
+    path = Path(text)
+    looks_like_a_file = path.suffix in (".txt", ".json") or len(path.parts) > 1
+    if text.lstrip().startswith("[") or not (path.is_file() or looks_like_a_file):
+        return class_names(text, "classes")
+    return read_class_names(path)
 
 
 def _images(folder: Path, size: int, skip: bool) -> ClassSamples:
@@ -117,26 +141,50 @@ def _check_scores(model: Model) -> None:
     import torch
 
     from bntricks.doctor.images import check_accepts
+    from bntricks.networks.head import grow
 
     black = torch.zeros(2, *model.metadata.shape, dtype=torch.uint8)
     inputs = {"images": [(model.view(black, None), torch.zeros(2, dtype=torch.int64))]}
     check_accepts(model.net, inputs, hint="; give a different size", remedy="image_size")
+    x, outputs = inputs["images"][0][0].to(model.learner.device), len(model.classes)
     with torch.no_grad():
-        scores = model.net(inputs["images"][0][0].to(model.learner.device))
-    wanted = [2, len(model.classes)]
+        scores = model.net(x)
+    wanted = [2, outputs]
     given = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
     if given != wanted:
         raise UserError(
             f"the network returns {given} for two images, not scores of {wanted}: give a function "
             "that builds one whose forward returns a score for each class"
         )
+    grown = copy.deepcopy(model.net)
+    grow(grown, outputs + 1, torch.Generator())
+    try:
+        with torch.no_grad():
+            fits = grown(x).shape[1] == outputs + 1
+    except RuntimeError:  # of shapes that do not go together any more
+        fits = False
+    if not fits:
+        raise UserError(
+            "the network's scores are not those of its last linear layer alone, so it cannot get "
+            "new classes: give a function that builds it with one classifier"
+        )
 
 
-def _names(text: str) -> list[str]:
-    from bntricks.model.preprocessing import read_class_names
+def _hint_at_order(model: Model) -> None:
+    """Say so, before any training, if the network's answers fit its classes in another order."""
+    from bntricks.doctor.order import fitting_order
+    from bntricks.model.summary import answers
+    from bntricks.streams import Images
 
-    path = Path(text)
-    looks_like_a_file = path.suffix in (".txt", ".json") or len(path.parts) > 1
-    if text.lstrip().startswith("[") or not (path.is_file() or looks_like_a_file):
-        return class_names(text, "classes")
-    return read_class_names(path)
+    images, memory = model.held_out, model.learner.memory
+    if images is None and memory is not None and memory.x is not None:
+        images = Images(memory.x[: len(memory)].cpu(), memory.y[: len(memory)])
+    answered = answers(model, images)
+    order = fitting_order([Counter(answered)]) if answered else None
+    if order is not None:
+        fitting = json.dumps([model.classes[label] for label in order.labels], ensure_ascii=False)
+        console.complain(
+            f"the network is right on {order.accuracy:.1f}% of the old images, no better than "
+            f"guessing, and would be on {order.fitting_accuracy:.1f}% if its outputs were "
+            f"--classes {shlex.quote(fitting)}: check their order"
+        )

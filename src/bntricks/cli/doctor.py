@@ -15,7 +15,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bntricks.cli import console
-from bntricks.cli.adopt import MEAN, STD, Numbers
+from bntricks.cli.adopt import Numbers, image_input, listed_classes
 from bntricks.cli.app import Json, Names, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json
@@ -44,14 +44,16 @@ class Selection(BaseModel):
     weights: Path | None = None
     """Its weights: safetensors, or a state dict saved by torch.save."""
     classes: str | None = None
-    """With --weights: its classes in the order of its outputs, as 'cat,dog' or a JSON list
-    [default: the class folders, sorted]."""
-    image_size: Annotated[int, Field(ge=8, le=1024)] = 224
-    """With --weights: side of the images."""
-    mean: Numbers = MEAN
-    """With --weights: mean of the pixels in [0, 1], per channel, ImageNet's unless given; one value
-    makes images grey."""
-    std: Numbers = STD
+    """With --weights: its classes in the order of its outputs, as a file with a name on each line,
+    as 'cat,dog', or as a JSON list [default: the class folders, sorted]."""
+    preprocessing: Path | None = None
+    """With --weights: JSON with its image size, mean and standard deviation, as in `bnt learn`."""
+    image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
+    """With --weights: side of the images [default: what --preprocessing says, or 224]."""
+    mean: Numbers = ()
+    """With --weights: mean of the pixels in [0, 1], per channel; one value makes images grey
+    [default: ImageNet's]."""
+    std: Numbers = ()
     """With --weights: standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
     """Use only this many images of each class, the first ones [default: all]."""
@@ -206,8 +208,13 @@ def _open(
     prepare(selection.device, selection.threads)
     leave_out = _complain_of if selection.skip_unreadable else None
     groups = [class_names(text, "groups") for text in selection.groups or ()]
-    classes = None if selection.classes is None else class_names(selection.classes, "classes")
     if model is not None and selection.weights is None:
+        for option in ("classes", "preprocessing", "image_size", "mean", "std"):
+            if option in selection.model_fields_set:
+                raise UserError(
+                    "it describes a network of your own: leave it out, a MODEL has its own",
+                    option=option,
+                )
         opened = open_model(model, net=selection.net, device=selection.device)
         images = model_images(
             opened,
@@ -222,7 +229,13 @@ def _open(
         raise UserError(
             "give either MODEL, or both --net package.module:function and --weights FILE"
         )
-    classes = classes or list(images_by_class(image_folder(selection.data)))
+    size, mean, std = image_input(
+        selection.preprocessing, selection.image_size, selection.mean, selection.std
+    )
+    if selection.classes is None:
+        classes = list(images_by_class(image_folder(selection.data)))
+    else:
+        classes = listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
     net, images = open_network(
         selection.net,
@@ -230,9 +243,9 @@ def _open(
         selection.data,
         groups,
         classes,
-        image_size=selection.image_size,
-        mean=selection.mean,
-        std=selection.std,
+        image_size=size,
+        mean=mean,
+        std=std,
         images_per_class=selection.images_per_class,
         leave_out=leave_out,
         device=selection.device,

@@ -22,7 +22,7 @@ from bntricks.cli.models import (
     refuse_overwriting,
 )
 from bntricks.cli.printing import print_json
-from bntricks.errors import UserError
+from bntricks.errors import UserError, abbreviated
 from bntricks.files import shown
 
 if TYPE_CHECKING:
@@ -234,8 +234,6 @@ def _adopted(
 def _print(
     learned: Learned, model: Model, into: Path, verdict: str | None, without_memory: bool
 ) -> None:
-    from bntricks.doctor.groups import abbreviated
-
     def listed(names: tuple[str, ...]) -> str:
         return abbreviated([shown(name) for name in names], 6)
 

@@ -66,7 +66,7 @@ def predict(
     probabilities
         Add the probability of every class.
     threshold
-        Answer "unknown" where the likeliest class is less probable than this.
+        Answer "unknown" unless the likeliest class is more probable than this.
     unknown
         A folder of images of other classes, on which to measure how many of them pass the
         threshold. Without --threshold one is chosen: on one half of them, measured on the other.
@@ -202,16 +202,24 @@ def _measured(
     from bntricks.model.answers import FALSE_ACCEPTANCE
     from bntricks.streams.files.image_files import find_images, read_files
 
-    size = model.metadata.shape[-1]
+    files, size = find_images([folder]), model.metadata.shape[-1]
+    names = {folder.resolve().name, *(part for f in files for part in f.relative_to(folder).parts)}
+    if learned := sorted(names.intersection(model.classes)):
+        raise UserError(
+            f"there are images in a folder named {learned[0]!r}, a class that the model has "
+            "learned: give images of other classes only",
+            option="unknown",
+            value=folder,
+        )
     with console.reporting() as report:
-        others = read_files(find_images([folder]), size, skip=skip, report=report)
+        others = read_files(files, size, skip=skip, report=report)
     for line in others.unreadable:
         console.complain(f"{line}; left out")
     rate = FALSE_ACCEPTANCE if rate is None else rate
     passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
     known = f", and {passed.known} of its own held-out images" if passed.known else ""
     console.complain(
-        f"a threshold of {passed.threshold:.4g} lets pass {passed.unknown} of "
+        f"a threshold of {passed.threshold:.6g} lets pass {passed.unknown} of "
         f"{passed.unknown.images} images of unknown classes{known} (95% intervals)"
     )
     return passed.threshold

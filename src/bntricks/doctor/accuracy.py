@@ -20,6 +20,7 @@ from bntricks.devices import to_device
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
 from bntricks.intervals import normal_quantile
+from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import Report
 
@@ -116,8 +117,8 @@ def measure(
 
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
-    """The scores of a network that returns them as they are."""
-    return net(x)  # type: ignore[no-any-return]
+    """The scores of a network that returns them as they are, or as `logits` of an object."""
+    return scores_in(net(x))  # type: ignore[no-any-return]
 
 
 def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:

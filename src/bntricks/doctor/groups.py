@@ -204,9 +204,3 @@ def _described(batch: object) -> str:
     if isinstance(batch, list | tuple) and len(batch) < 5:
         return f"({', '.join(map(_described, batch))})"
     return f"a {type(batch).__name__}"
-
-
-def abbreviated(names: Sequence[str], at_most: int) -> str:
-    """The first of these names, and how many more there are."""
-    rest = len(names) - at_most
-    return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")

@@ -12,8 +12,8 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.doctor.accuracy import inputs_for
-from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, abbreviated, checked_batches
-from bntricks.errors import UserError
+from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, checked_batches
+from bntricks.errors import UserError, abbreviated
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder

@@ -12,9 +12,9 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.devices import place
-from bntricks.doctor.groups import BatchesByGroup, abbreviated
+from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import check_accepts, image_groups, normalisation
-from bntricks.errors import UserError
+from bntricks.errors import UserError, abbreviated
 from bntricks.files import reading, shown, write_atomically
 from bntricks.networks.imported import called
 from bntricks.streams.files.image_files import images_by_class

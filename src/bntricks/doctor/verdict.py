@@ -12,9 +12,10 @@ from statistics import median
 from typing import Literal
 
 from bntricks.doctor.accuracy import Counterfactual, Difference
-from bntricks.doctor.groups import Group, abbreviated, class_shares
+from bntricks.doctor.groups import Group, class_shares
 from bntricks.doctor.layers import Layer
 from bntricks.doctor.order import Order
+from bntricks.errors import abbreviated
 
 Cost = Literal["old", "newest", "all", "group", "none"]
 
@@ -163,8 +164,8 @@ def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfa
 
 
 def _advice(balanced: Counterfactual) -> str:
-    overall, old = balanced.all_difference, balanced.old_difference
-    if overall.sign > 0 and (lost := losing(balanced)):
+    overall, lost = balanced.all_difference, losing(balanced)
+    if overall.sign > 0 and lost:
         return (
             "Recalibrate φ on balanced data only if all classes matter alike: "
             f"{_points(overall)} over all, but {', '.join(lost)}."
@@ -173,17 +174,14 @@ def _advice(balanced: Counterfactual) -> str:
         return f"Recalibrate φ on balanced data: {_points(overall)} over all classes."
     if overall.sign < 0:
         return f"Leave φ as it is: balanced statistics would change {_points(overall)} over all."
-    if old.sign > 0:
+    parts = {"old": balanced.old_difference, "newest": balanced.newest_difference}
+    gained = [_on(d, f"{name} classes") for name, d in parts.items() if d.sign > 0]
+    if gained and lost:
         return (
-            f"Recalibrating φ moves accuracy from the newest to the old classes: {_points(old)} on "
-            "the old ones, no measurable change over all."
+            f"Recalibrating φ moves accuracy: {', '.join((*gained, *lost))}, and no measurable "
+            "change over all."
         )
-    if (newest := balanced.newest_difference).sign > 0:
-        return (
-            f"Recalibrating φ moves accuracy from the old to the newest classes: {_points(newest)} "
-            "on the newest ones, no measurable change over all."
-        )
-    if any(difference.sign > 0 for difference in _old_groups(balanced).values()):
+    if gained or any(difference.sign > 0 for difference in _old_groups(balanced).values()):
         return "Recalibrating φ would help these classes, with no measurable change over all."
     if overall.high - overall.low > UNSURE:
         return "These samples are too few to tell whether recalibrating φ would help: give more."

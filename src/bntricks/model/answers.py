@@ -1,4 +1,4 @@
-"""What a model answers: the likeliest classes with their probabilities, and "unknown" below a
+"""What a model answers: the likeliest classes with their probabilities, and "unknown" up to a
 threshold, whose rate of false acceptance is measured on images of classes it never learned."""
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
@@ -33,7 +32,7 @@ class Answer:
     """The likeliest classes of one sample, the likeliest first."""
 
     label: str | None
-    """None if even the likeliest class is below the threshold: the sample is of none it knows."""
+    """None if not even the likeliest class is above the threshold: the sample may be of none."""
     candidates: tuple[Candidate, ...]
 
     @property
@@ -103,8 +102,8 @@ def acceptance(
     held_out = model.held_out
     known = None
     if held_out is not None and len(held_out):
-        known = share(_confidence(model, held_out.x) >= threshold)
-    return Acceptance(threshold, share(confidence >= threshold), known)
+        known = share(_confidence(model, held_out.x) > threshold)
+    return Acceptance(threshold, share(confidence > threshold), known)
 
 
 def share(passed: Tensor) -> Share:
@@ -121,7 +120,7 @@ def share(passed: Tensor) -> Share:
 
 def _answer(candidates: list[Candidate], threshold: float | None) -> Answer:
     best = candidates[0]
-    accepted = threshold is None or best.probability >= threshold
+    accepted = threshold is None or best.probability > threshold
     return Answer(best.label if accepted else None, tuple(candidates))
 
 
@@ -130,10 +129,9 @@ def _confidence(model: Model, x: Any) -> Tensor:
 
 
 def _chosen(confidence: Tensor, rate: float) -> float:
-    """The lowest threshold that lets at most so many pass: just above the largest one refused."""
+    """The lowest threshold that lets at most so many pass: the largest probability refused."""
     ordered = confidence.sort(descending=True).values
-    refused = ordered[min(int(rate * len(ordered)), len(ordered) - 1)]
-    return float(torch.nextafter(refused, refused.new_tensor(2.0)))
+    return float(ordered[min(int(rate * len(ordered)), len(ordered) - 1)])
 
 
 def _check_share(value: float, option: str) -> None:

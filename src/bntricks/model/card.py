@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from bntricks.errors import abbreviated
 from bntricks.files import shown
 from bntricks.model.answers import share
 from bntricks.model.summary import answers, confusions
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
     """The card in Markdown; `verdict` is the doctor's."""
-    answered = answers(model)
+    answered = answers(model, model.held_out)
     parts = [
         f"# {plain(title)}",
         _overview(model),
@@ -28,7 +29,9 @@ def model_card(model: Model, *, title: str = "Model card", verdict: str | None =
         "## Accuracy",
         *_accuracy(model, answered),
         "## BatchNorm",
-        verdict or "The doctor has not examined this model.",
+        verdict
+        or "The doctor has not examined this model: it compares at least two tasks on held-out "
+        "images of all their classes, where a linear classifier answers.",
         "## Use",
         "Images are cut to their centre square and resized; normalisation is part of every "
         "exported file. A probability is the network's own and is not calibrated: an image of none "
@@ -48,8 +51,8 @@ def _overview(model: Model) -> str:
     kind = (
         "a network that was trained elsewhere and adopted"
         if network is None
-        else f"a ResNet of width {network.width} with {network.blocks} blocks in each of "
-        f"{network.stages} stages"
+        else f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
+        f"{network.blocks}"
     )
     rows = [
         ("classes", str(len(model.classes))),
@@ -100,6 +103,9 @@ def _accuracy(model: Model, answered: Sequence[tuple[int, int]]) -> list[str]:
         f"On {len(answered)} held-out images, {mean:.1f}% with every class counting the same.",
         _table(("Class", "Images", "Accuracy %", "95% interval"), rows),
     ]
+    unmeasured = [plain(name) for k, name in enumerate(model.classes) if k not in measured]
+    if unmeasured:
+        text.append(f"Not measured, for there are no test images of {abbreviated(unmeasured, 20)}.")
     if mistakes := confusions(answered, model.classes):
         pairs = "; ".join(
             f"{plain(each.label)} for {plain(each.taken_for)} ({each.percent:.0f}%)"

@@ -85,7 +85,11 @@ def teach(
     names = (*metadata.classes, *new)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
-    before = answers(model)
+    tests = Images(samples.test.x, outputs[samples.test.y])
+    if (old := model.held_out) is not None:
+        tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
+    known_yet = tests.y < len(metadata.classes)
+    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
     lr = metadata.lr if lr is None else lr
     learner.grow(len(names), lr=lr)
@@ -114,9 +118,6 @@ def teach(
     )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata = metadata.model_copy(update=changes)
-    tests = Images(samples.test.x, outputs[samples.test.y])
-    if (old := model.held_out) is not None:
-        tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
     model.held_out = tests
     return summarise(
         model,
@@ -144,7 +145,7 @@ def reported(sink: Sink) -> Report:
 
 def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
     """Without the samples that the model holds: those to be tested on must not be trained on, and
-    no two in the memory are to be the same one."""
+    no two in the memory are to be the same one. Classes of which none is left are left out."""
     memory, held_out = model.learner.memory, model.held_out
     held = [] if held_out is None else [held_out.x]
     if memory is not None and memory.x is not None:
@@ -155,14 +156,19 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
         rows = torch.tensor([x.numpy().tobytes() not in seen for x in images.x], dtype=torch.bool)
         return Images(images.x[rows], images.y[rows])
 
-    left = ClassSamples(
-        samples.names, unseen(samples.train), unseen(samples.test), samples.unreadable
-    )
-    missing = set(range(len(left.names))) - set(left.train.y.tolist())
-    if missing:
-        name = left.names[min(missing)]
-        raise UserError(f"the model has all these images of {name!r} already: give others")
-    return left
+    train, test = unseen(samples.train), unseen(samples.test)
+    remaining = sorted(set(train.y.tolist()))
+    if not remaining:
+        raise UserError("the model has all these images already: give others")
+    place = torch.full((len(samples.names),), -1)
+    place[remaining] = torch.arange(len(remaining))
+
+    def of_remaining(images: Images) -> Images:
+        y = place[images.y]
+        return Images(images.x[y >= 0], y[y >= 0])
+
+    names = tuple(samples.names[k] for k in remaining)
+    return ClassSamples(names, of_remaining(train), of_remaining(test), samples.unreadable)
 
 
 def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[str]:

@@ -106,7 +106,7 @@ class Model:
         return self.learner.scores(samples)
 
     def answer(self, x: Any, *, top: int = 1, threshold: float | None = None) -> tuple[Answer, ...]:
-        """The likeliest classes of each sample; no label where all are below the threshold."""
+        """The likeliest classes of each sample; no label where none is above the threshold."""
         from bntricks.model.answers import answer
 
         return answer(self, x, top=top, threshold=threshold)

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from bntricks.errors import abbreviated
+
 if TYPE_CHECKING:
     from bntricks.model.model import Model
+    from bntricks.streams import Images
 
 MOST_CONFUSED = 5
 """Pairs that are listed, at most."""
@@ -20,6 +23,10 @@ LOSS_ROSE = 1.5
 """The last epoch's mean loss over the lowest one's, from which on it has risen."""
 LOST = 1 / 3
 """The share of old accuracy whose loss is worth a word."""
+FEW = 10
+"""A class with fewer test images is not judged by itself."""
+LISTED = 6
+"""Classes that are named in a sentence, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +72,8 @@ class Learned:
     """What went wrong, and what to do about it; nothing if all is well."""
 
 
-def answers(model: Model) -> list[tuple[int, int]]:
-    """The label of each held-out image, and the class the model takes it for."""
-    images = model.held_out
+def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
+    """The label of each image, and the class the model takes it for."""
     if images is None or not len(images):
         return []
     predicted = model.learner.predict(images.x)
@@ -90,7 +96,7 @@ def summarise(
     losses: Sequence[float],
 ) -> Learned:
     """Compare what the model answers now with what it answered before the task."""
-    after = answers(model)
+    after = answers(model, model.held_out)
     counts = Counter(label for label, _ in after)
     by_time = (accuracies(before), accuracies(after))
     labels = {name: label for label, name in enumerate(model.classes)}
@@ -104,28 +110,36 @@ def summarise(
         return Score(names, sum(counts[label] for label in own), *means)
 
     tasks, everything = tuple(map(score, model.groups)), score(model.classes)
+    classes = tuple(score((name,)) for name in model.classes)
+    lesson = model.metadata.taught[-1]
     return Learned(
         tasks,
         everything,
         images,
         unreadable,
-        classes=tuple(score((name,)) for name in model.classes),
+        classes=classes,
         confused=confusions(after, model.classes),
         losses=tuple(losses),
-        concerns=(*_about_loss(losses), *_about_chance(everything, tasks[-1]), *_about_old(tasks)),
+        concerns=(
+            *_about_loss(losses),
+            *_about_chance(everything, score((*lesson.classes, *lesson.more)), classes),
+            *_about_old(tasks, classes),
+            *_about_unmeasured(classes),
+        ),
     )
 
 
 def confusions(
     answered: Sequence[tuple[int, int]], classes: tuple[str, ...]
 ) -> tuple[Confusion, ...]:
-    """The most frequent mistakes, the most frequent one first."""
+    """The most frequent mistakes among the images of a class, the most frequent one first."""
     images = Counter(label for label, _ in answered)
     mistakes = Counter(pair for pair in answered if pair[0] != pair[1])
-    return tuple(
+    every = [
         Confusion(classes[label], classes[taken_for], count, 100 * count / images[label])
-        for (label, taken_for), count in mistakes.most_common(MOST_CONFUSED)
-    )
+        for (label, taken_for), count in mistakes.most_common()
+    ]
+    return tuple(sorted(every, key=lambda each: -each.percent)[:MOST_CONFUSED])
 
 
 def _about_loss(losses: Sequence[float]) -> list[str]:
@@ -138,33 +152,70 @@ def _about_loss(losses: Sequence[float]) -> list[str]:
     ]
 
 
-def _about_chance(everything: Score, newest: Score) -> list[str]:
+def _about_chance(everything: Score, lesson: Score, classes: Sequence[Score]) -> list[str]:
     """Guessing is right once in so many classes, and varies with the number of images."""
     share = 1 / len(everything.classes)
-    for score, what in ((everything, "its classes"), (newest, "the new classes")):
-        if score.after is None or share == 1:
+    if share == 1:
+        return ["The model knows one class, so that is its answer to any image: teach it another."]
+    images = {score.classes[0]: score.images for score in classes}
+    for score, what in ((everything, "its classes"), (lesson, "the classes just learned")):
+        if score.after is None:
             continue
-        spread = (share * (1 - share) / max(score.images, 1)) ** 0.5
-        if score.after <= 100 * (share + CHANCE_DEVIATIONS * spread):
+        rows = [share * (1 - share) / images[name] for name in score.classes]
+        luck = 100 * (share + CHANCE_DEVIATIONS * sum(rows) ** 0.5 / len(rows))
+        if score.after <= luck:
             return [
-                f"The model is right on {score.after:.1f}% of the test images of {what}, and "
-                f"guessing on {100 * share:.1f}%: do not use it. Check that the folders hold what "
-                "their names say, then learn again for more epochs, at a lower learning rate, or "
-                "from more images."
+                f"The model is right on {score.after:.1f}% of the {score.images} test images of "
+                f"{what}. Guessing is right on {100 * share:.1f}%, and with luck on {luck:.1f}%: "
+                "do not use it. Check that the folders hold what their names say, then learn again "
+                "for more epochs, at a lower learning rate, or from more images."
             ]
-    return []
+    missed = [
+        f"{score.classes[0]!r} ({score.after:.1f}%)"
+        for score in classes
+        if score.after is not None and score.images >= FEW and score.after <= 100 * share
+    ]
+    if not missed:
+        return []
+    return [
+        f"Recognised no more often than by guessing ({100 * share:.1f}%): "
+        f"{abbreviated(missed, LISTED)}. Look at their images, and teach it more of them."
+    ]
 
 
-def _about_old(tasks: Sequence[Score]) -> list[str]:
+def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
+    """Tasks, and classes of the tasks that as a whole did not lose as much."""
     fallen = [
-        f"those of task {number} from {old.before:.1f}% to {old.after:.1f}%"
-        for number, old in enumerate(tasks, start=1)
-        if old.before is not None and old.after is not None and old.after < (1 - LOST) * old.before
+        (f"those of task {number}", task)
+        for number, task in enumerate(tasks, start=1)
+        if _lost(task)
+    ]
+    named = {name for _, task in fallen for name in task.classes}
+    fallen += [
+        (repr(own.classes[0]), own)
+        for own in classes
+        if own.images >= FEW and own.classes[0] not in named and _lost(own)
     ]
     if not fallen:
         return []
+    changes = ", ".join(
+        f"{what} from {old.before:.1f}% to {old.after:.1f}%" for what, old in fallen
+    )
     return [
-        f"Old classes lost more than a third of their accuracy: {', '.join(fallen)}. A larger "
-        "memory keeps them better: begin a new model with one, or learn the new classes for fewer "
-        "epochs."
+        f"Old classes lost more than a third of their accuracy: {changes}. A larger memory "
+        "keeps them better: begin a new model with one, or learn the new classes for fewer epochs."
     ]
+
+
+def _lost(score: Score) -> bool:
+    """More than a third of what it was before."""
+    if score.before is None or score.after is None:
+        return False
+    return score.after < (1 - LOST) * score.before
+
+
+def _about_unmeasured(classes: Sequence[Score]) -> list[str]:
+    unmeasured = [repr(score.classes[0]) for score in classes if not score.images]
+    if not unmeasured:
+        return []
+    return [f"Not measured, for there are no test images of {abbreviated(unmeasured, LISTED)}."]

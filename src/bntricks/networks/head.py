@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -34,15 +35,20 @@ def last_linear(net: nn.Module) -> nn.Linear:
 def return_scores(net: nn.Module) -> nn.Module:
     """The same network, which from now on returns its scores alone. Those of Hugging Face return
     an object with `logits`, and some of torchvision's do so while they are trained."""
-    if _scores_of not in net._forward_hooks.values():
-        net.register_forward_hook(_scores_of)
+    if _return_scores not in net._forward_hooks.values():
+        net.register_forward_hook(_return_scores)
     return net
 
 
-def _scores_of(net: nn.Module, inputs: object, output: object) -> object:
+def scores_in(output: Any) -> Any:
+    """The scores in what a network returned: its `logits`, or else all of it."""
     if isinstance(output, Mapping):
         return output.get("logits", output)
     return getattr(output, "logits", output)
+
+
+def _return_scores(net: nn.Module, inputs: object, output: object) -> object:
+    return scores_in(output)
 
 
 def features(net: nn.Module, x: Tensor) -> Tensor:
