@@ -3,7 +3,7 @@
 import pytest
 
 from bntricks.methods import find
-from bntricks.paper import load_reported, load_study
+from bntricks.paper import load_reported, load_study, study_names
 from bntricks.report.forms import paper_form
 from bntricks.report.groups import group
 from bntricks.report.tables import to_csv, to_json, to_markdown
@@ -115,10 +115,12 @@ def test_a_positive_bwt_is_not_the_best():
     assert any(note.startswith("A positive BWT") for note in table.notes)
 
 
-def test_titles_and_batches_of_the_paper_are_those_of_the_recipes():
+def test_titles_and_batches_of_tables_are_those_of_the_recipes():
     reported = load_reported()
     for method, title in reported.titles.items():
         assert find(method).title == title
+    of_studies = {method for name in study_names() for method in load_study(name).methods}
+    assert of_studies <= reported.titles.keys()
     for method, batches in reported.batches.items():
         columns = find(method).factory().columns()
         assert (columns["ema"], columns["parameters"]) == batches

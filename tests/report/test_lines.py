@@ -32,7 +32,7 @@ def test_what_is_far_apart_is_not_moved():
 def test_short_names_stand_at_the_ends_and_long_ones_in_a_legend():
     short = per_task(group([*runs("er", [50.0]), *runs("er-bnt", [60.0])]))
     assert [layer.get("name") for layer in short.spec["layer"]][-1] == "ends"
-    assert short.spec["padding"]["right"] == short.ends > 0
+    assert short.ends > 0
     assert offline(short)["config"]["legend"] == {"disable": True}
     long = per_task(group(runs("m" * 60, [50.0])))
     assert "ends" not in str(long.spec["layer"])

@@ -58,8 +58,6 @@ class Figure:
         """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
         spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
-        if self.ends:
-            spec["padding"] = {"left": 5, "top": 5, "bottom": 5, "right": self.ends}
         # How much room names need, for whoever shows the chart in more or less of it.
         names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
         room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}

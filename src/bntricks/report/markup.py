@@ -9,6 +9,8 @@ from typing import Any
 from bntricks.report.tables import WIDE, Cell, Table
 
 LONG_HEAD = 16
+MANY_COLUMNS = 9
+"""Of a printed table; one of more is set smaller."""
 
 
 def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
@@ -46,9 +48,10 @@ def form_html(table: Table, name: str) -> str:
         for index, row in enumerate(table.rows)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    kind = "form dense" if len(table.columns) > MANY_COLUMNS else "form"
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}" class="form"><caption>{escape(table.title)}</caption>'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
         f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>{notes}"
     )

@@ -34,7 +34,6 @@ function placeNames(spec, room, width) {
     delete pick.bind;
   } else if (room.ends > 0) {
     spec.layer = spec.layer.filter((layer) => !["ends", "leaders"].includes(layer.name));
-    delete spec.padding;
   }
   return ends;
 }
