@@ -10,7 +10,7 @@ import altair as alt
 
 from bntricks.report.charts import HIDDEN, NOT_HIDDEN, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.panels import MOST_PANELS
+from bntricks.report.panels import MOST_PANELS, by_method
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import SKIPPED, Cell, Table, drawable, number
 from bntricks.runs.record import Record
@@ -59,6 +59,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         ]
     unit = "class" if by_class else "task"
     side = max(SMALLEST, CELL * len(order))
+    shown, facet = by_method(rows, side)
     x, y = (
         channel(f"{field}:N", title=title, sort=list(order), scale=alt.Scale(domain=list(order)))
         for channel, field, title in (
@@ -67,7 +68,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         )
     )
     chart = (
-        alt.Chart(alt.InlineData(values=rows), width=side, height=side)
+        alt.Chart(alt.InlineData(values=shown), width=side, height=side)
         .mark_rect()
         .encode(
             x=x,
@@ -84,8 +85,9 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
             ],
         )
         .transform_filter(NOT_HIDDEN)
-        .facet(facet=alt.Facet("label:N", title=None, sort=list(told)), columns=3)
+        .facet(facet=facet, columns=3)
         .add_params(HIDDEN)
+        .resolve_axis(x="independent", y="independent")
     )
     whole = "each class" if by_class else "the classes of each task together"
     text = (

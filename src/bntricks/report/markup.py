@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import Any
 
 from bntricks.report.tables import WIDE, Cell, Table
 
+BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
 LONG_HEAD = 16
 MANY_COLUMNS = 9
 """Of a printed table; one of more is set smaller."""
@@ -86,7 +88,8 @@ def _cell(cell: Cell, head: str) -> str:
 
 
 def _form_cell(cell: Cell, kind: str) -> str:
-    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    text = BATCH.sub(r"B<sub>\1</sub>", escape(cell.text))
+    text = f"<strong>{text}</strong>" if cell.bold else text
     return f'<td class="{kind}">{text}</td>'
 
 
