@@ -90,6 +90,17 @@ def test_at_most_eight_are_emphasised_and_pairs_before_others():
     assert {own[name].colour for name in names if not own[name].emphasised} == {GREY}
 
 
+def test_of_very_many_lines_the_emphasised_ones_are_on_top_and_alone_have_bands():
+    trained = [a_run(f"m{index}", seed) for index in range(20) for seed in (0, 1)]
+    groups = group(trained)
+    emphasised = {label for label, look in looks(groups).items() if look.emphasised}
+    spec = curves(groups).spec
+    assert set(spec["layer"][0]["transform"][-1]["filter"]["oneOf"]) == emphasised
+    rows = spec["datasets"][spec["layer"][1]["data"]["name"]]
+    drawn = [row["label"] in emphasised for row in rows]
+    assert drawn == sorted(drawn)
+
+
 def test_of_many_variants_each_method_keeps_one_with_its_colour():
     trained = [a_run(name, epochs=n) for name in ("er", "er-bnt", "gem-like") for n in (9, 5, 50)]
     own = looks(group([*trained, *(a_run("er", lr=lr) for lr in (0.1, 0.2, 0.3, 0.4))]))

@@ -8,7 +8,7 @@ from itertools import chain
 
 import altair as alt
 
-from bntricks.report.charts import HIDDEN, NOT_HIDDEN, TIP_SEEDS, Figure, Row
+from bntricks.report.charts import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.panels import MOST_PANELS, by_method
 from bntricks.report.statistics import mean, sd
@@ -18,6 +18,10 @@ from bntricks.runs.record import Record
 CLASSES_UP_TO = 20
 """More of them cannot be told apart in a picture, which then shows tasks."""
 SMALLEST, CELL = 130, 16
+BESIDE = 50.0
+"""What a panel needs beside itself and the names of classes: titles, and some air."""
+WIDEST, PHONE = 760, 350
+"""A figure outside the page, and one on a phone, in points."""
 
 
 def class_table(groups: Sequence[Group]) -> Table | None:
@@ -58,7 +62,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
             for (true, predicted), share in shares.items()
         ]
     unit = "class" if by_class else "task"
-    side = max(SMALLEST, CELL * len(order))
+    beside = BESIDE + LETTER * max(map(len, order))
+    side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
     shown, facet = by_method(rows, side)
     x, y = (
         channel(f"{field}:N", title=title, sort=list(order), scale=alt.Scale(domain=list(order)))
@@ -85,7 +90,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
             ],
         )
         .transform_filter(NOT_HIDDEN)
-        .facet(facet=facet, columns=3)
+        .facet(facet=facet, columns=max(1, int(WIDEST / (side + beside))))
         .add_params(HIDDEN)
         .resolve_axis(x="independent", y="independent")
     )
@@ -96,8 +101,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         + ("." if by_class else ", or taken for another class of the same task.")
     )
     title = f"Confusion, {_where(groups)}"
-    folded = len(told) > MOST_PANELS
-    return Figure(f"confusion-{groups[0].stream}", title, text, chart, rows, folded=folded)
+    name, folded = f"confusion-{groups[0].stream}", len(told) > MOST_PANELS
+    return Figure(name, title, text, chart, rows, beside=beside, folded=folded)
 
 
 def _told(groups: Sequence[Group]) -> dict[str, list[Record]]:

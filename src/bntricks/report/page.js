@@ -45,7 +45,7 @@ async function draw(place) {
   const room = { ends: 0, name: 120, ...spec.usermeta };
   const width = place.clientWidth;
   if (spec.facet) {
-    spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + 65)));
+    spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));
   } else if (spec.concat) {
     spec.columns = width < 900 ? 1 : 2;
     for (const panel of spec.concat) panel.width = width / spec.columns - 25;
