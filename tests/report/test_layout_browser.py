@@ -15,9 +15,7 @@ STUDIES = {  # with what made their pages too wide or too full before
     "control": {},  # variants, whose names are longer still
     "buffers": {"methods": ("er", "er-bnt")},  # sizes of the memory
     "long": {"streams": ["seq-cifar100-20"], "methods": ("er", "er-bnt")},  # twenty tasks
-    "norms-online": {
-        "streams": ["seq-cifar10"]
-    },  # more names than a legend has by itself, and long
+    "norms-online": {"streams": ["seq-cifar10"]},  # many names, and long ones
 }
 
 UNFOLD = """() => {

@@ -65,8 +65,10 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     beside = BESIDE + LETTER * max(map(len, order))
     side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
     shown, facet = by_method(rows, side)
+    scale = alt.Scale(domain=list(order))
+    axis = alt.Axis(labelFontSize=min(11.0, side / len(order) - 3))
     x, y = (
-        channel(f"{field}:N", title=title, sort=list(order), scale=alt.Scale(domain=list(order)))
+        channel(f"{field}:N", title=title, sort=list(order), scale=scale, axis=axis)
         for channel, field, title in (
             (alt.X, "predicted", f"taken for {unit}"),
             (alt.Y, "true", f"true {unit}"),
