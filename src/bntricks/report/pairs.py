@@ -40,7 +40,7 @@ class Pair:
 
     @property
     def shown(self) -> tuple[Group, Group]:
-        """The groups under labels that say which is which, and as variants, which look different."""
+        """The groups under labels that say which is which, as variants: these look different."""
         a, b = (
             replace(each, label=f"{side}: {each.method}", variant=side)
             for side, each in zip(SIDES, (self.a, self.b), strict=True)
