@@ -19,6 +19,16 @@ def study_runs(name, scale="lite", *, seeds=3, cut_down=False, streams=None):
     ]
 
 
+def confused(run):
+    """The same run, with two classes a task and some of them taken for the first one."""
+    tasks = len(run.accuracy)
+    classes = [[2 * task, 2 * task + 1] for task in range(tasks)]
+    names = [f"class {label}" for label in range(2 * tasks)]
+    data = run.data.model_copy(update={"classes": classes, "class_names": names})
+    confusion = {label: {label: 3, 0: 2} for label in range(1, 2 * tasks)} | {0: {0: 5}}
+    return run.model_copy(update={"data": data, "confusion": confusion})
+
+
 def _run(config, noise, cut_down):
     tasks = TASKS.get(config.stream, 20)
     bnt = config.method.endswith("-bnt")

@@ -139,7 +139,7 @@ def test_cut_down_data_is_said_beside_the_claims_and_in_the_summary(others, rema
     ]
     report = build([*cut_down, *others], PILOT, "lite")
     assert f"Ours{remark}" in report.tables[1].columns
-    assert report.summary.endswith("Some numbers are of cut-down data.")
+    assert report.summary.endswith(f" Learned from {remark.strip(' ()')}.")
 
 
 MODULES = sorted(

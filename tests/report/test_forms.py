@@ -3,12 +3,14 @@
 import pytest
 
 from bntricks.methods import find
-from bntricks.paper import load_reported, load_study
+from bntricks.paper import STREAMS, load_reported, load_study, study_names
 from bntricks.report.forms import paper_form
 from bntricks.report.groups import group
 from bntricks.report.tables import to_csv, to_json, to_markdown
 from helpers.records import a_run, runs
 from helpers.studies import study_runs
+
+LWF = {"alpha": 3.0, "decay": 0.0005}
 
 
 def rows(table):
@@ -73,6 +75,18 @@ def test_the_paper_stands_beside_ours_only_under_its_own_protocol():
         assert any(note.startswith("Without the paper's numbers") for note in table.notes)
 
 
+def test_the_defaults_of_a_method_are_no_departure_and_other_values_are():
+    usual, other = (runs("lwf", [50.0], memory=None, hyper=h) for h in (LWF, LWF | {"alpha": 9.0}))
+    assert "paper ACC" in paper_form(group(usual)).columns
+    (note,) = [n for n in paper_form(group(other)).notes if n.startswith("Without the paper's")]
+    assert note.endswith("differs: alpha 9.0 (paper: 3.0).")
+
+
+def test_values_of_one_option_are_named_together():
+    table = paper_form(group([a_run(norm=norm) for norm in ("gn", "ln", "cn")]))
+    assert table.notes[-1].endswith("differs: norm cn, gn or ln (paper: bn).")
+
+
 def test_table_two_has_the_batches_in_the_papers_order():
     study = load_study("ablation")
     table = paper_form(group(study_runs("ablation")), study)
@@ -115,10 +129,15 @@ def test_a_positive_bwt_is_not_the_best():
     assert any(note.startswith("A positive BWT") for note in table.notes)
 
 
-def test_titles_and_batches_of_the_paper_are_those_of_the_recipes():
+def test_titles_and_batches_of_tables_are_those_of_the_recipes():
     reported = load_reported()
     for method, title in reported.titles.items():
         assert find(method).title == title
+    for stream in STREAMS:
+        for method in {entry.method for entry in reported.entries()}:
+            assert reported.hyper_of(method, stream) == find(method).hyper(stream)
+    of_studies = {method for name in study_names() for method in load_study(name).methods}
+    assert of_studies <= reported.titles.keys()
     for method, batches in reported.batches.items():
         columns = find(method).factory().columns()
         assert (columns["ema"], columns["parameters"]) == batches

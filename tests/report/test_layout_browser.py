@@ -6,7 +6,7 @@ import pytest
 from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.page import report_html
-from helpers.studies import study_runs
+from helpers.studies import confused, study_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -15,6 +15,7 @@ STUDIES = {  # with what made their pages too wide or too full before
     "control": {},  # variants, whose names are longer still
     "buffers": {"methods": ("er", "er-bnt")},  # sizes of the memory
     "long": {"streams": ["seq-cifar100-20"], "methods": ("er", "er-bnt")},  # twenty tasks
+    "norms-online": {"streams": ["seq-cifar10"]},  # many names, and long ones
 }
 
 UNFOLD = """() => {
@@ -75,7 +76,7 @@ def address(request, tmp_path_factory):
     parts = dict(STUDIES[request.param])
     methods = parts.pop("methods", None)
     trained = study_runs(request.param, **parts)
-    chosen = [run for run in trained if methods is None or run.method in methods]
+    chosen = [confused(run) for run in trained if methods is None or run.method in methods]
     page = tmp_path_factory.mktemp("layout") / "report.html"
     report = build(chosen, load_study(request.param), "lite", command="bnt study " + "x " * 80)
     page.write_text(report_html(report), encoding="utf-8")

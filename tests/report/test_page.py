@@ -97,7 +97,7 @@ def test_every_part_is_there_and_linked(two_methods):
 
 def test_cut_down_data_is_said_in_the_head_the_table_and_the_figures():
     text = " ".join(parsed([a_run(cut_down=True)]).text)
-    assert "Some numbers are of cut-down data." in text
+    assert "Learned from cut-down data." in text
     assert "cut-down (200 of 50000)" in text
     assert "ACC after each task, Seq-CIFAR-10 (cut-down data)" in text
     assert "cut-down" not in " ".join(parsed([a_run()]).text)

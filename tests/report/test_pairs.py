@@ -3,6 +3,7 @@
 import pytest
 
 from bntricks.errors import UserError
+from bntricks.report.looks import looks
 from bntricks.report.pairs import compare, write_page
 from bntricks.report.statistics import estimate
 from bntricks.report.tables import to_json
@@ -65,3 +66,13 @@ def test_the_page_shows_both_sides_and_escapes_their_names(tmp_path):
     assert "bnt compare a b" in text
     assert "pair-1-curves" in text
     assert HOSTILE not in text
+
+
+def test_two_sets_of_one_method_look_different(tmp_path):
+    a, b = (
+        written(tmp_path / name, *runs("er", [50.0], lr=lr))
+        for name, lr in (("a", 0.1), ("b", 0.2))
+    )
+    [pair] = compare(a, b, ["acc"])
+    first, second = looks(pair.shown).values()
+    assert first != second

@@ -57,12 +57,14 @@ class Batches(NamedTuple):
 
 class Reported(BaseModel):
     """All results of the paper, the memory's capacity where a table does not name it, how methods
-    are called there, and which batches Table 2 gives them."""
+    are called there, their hyper-parameters, and which batches Table 2 gives them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory: Mapping[str, int]
     titles: Mapping[str, str]
+    hyper: Mapping[str, Mapping[str, float]]
+    hyper_on: Mapping[str, Mapping[str, Mapping[str, float]]]
     batches: Mapping[str, Batches]
     tables: tuple[Table, ...]
 
@@ -72,6 +74,10 @@ class Reported(BaseModel):
             for table in self.tables
             for method, row in table.rows.items()
         )
+
+    def hyper_of(self, method: str, stream: str) -> Mapping[str, float]:
+        """The hyper-parameters of a method of the tables; empty if it has none."""
+        return self.hyper_on.get(stream, {}).get(method) or self.hyper.get(method, {})
 
     def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
         """The paper's result of this method, by default with the stream's own memory capacity. Two

@@ -96,7 +96,7 @@ def build(
     judgements = verdicts(study, scale, groups) if judged and study and scale else []
     remark = cut_down_label(groups)
     opening = overview(groups, judgements, study, scale)
-    cut_down = " Some numbers are of cut-down data." if remark else ""
+    cut_down = f" Learned from {remark.strip('()')}." if remark else ""
     claims = claims_title(study) if study else ""
     form = paper_form(groups, study)
     return Report(

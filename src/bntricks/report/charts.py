@@ -50,6 +50,8 @@ class Figure:
     rows: list[Row]
     ends: float = 0.0
     """Room, in points, for names at the ends of lines, which stand for a legend; 0 if none do."""
+    beside: float = 65.0
+    """What a panel needs beside its width, in points: its axis, and some air."""
     folded: bool = False
     """Whether a page shows it only on demand, because it is long."""
 
@@ -58,11 +60,10 @@ class Figure:
         """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
         spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
-        if self.ends:
-            spec["padding"] = {"left": 5, "top": 5, "bottom": 5, "right": self.ends}
         # How much room names need, for whoever shows the chart in more or less of it.
         names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
         room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
+        room["beside"] = self.beside
         # Dashes would fray the symbols of a legend.
         dashed = any("strokeDash" in layer.get("encoding", ()) for layer in spec.get("layer", ()))
         legend = {"symbolStrokeWidth": 0} if dashed else {}

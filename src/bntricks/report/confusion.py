@@ -8,9 +8,9 @@ from itertools import chain
 
 import altair as alt
 
-from bntricks.report.charts import HIDDEN, NOT_HIDDEN, TIP_SEEDS, Figure, Row
+from bntricks.report.charts import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.panels import MOST_PANELS
+from bntricks.report.panels import MOST_PANELS, by_method
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import SKIPPED, Cell, Table, drawable, number
 from bntricks.runs.record import Record
@@ -18,6 +18,10 @@ from bntricks.runs.record import Record
 CLASSES_UP_TO = 20
 """More of them cannot be told apart in a picture, which then shows tasks."""
 SMALLEST, CELL = 130, 16
+BESIDE = 50.0
+"""What a panel needs beside itself and the names of classes: titles, and some air."""
+WIDEST, PHONE = 760, 350
+"""A figure outside the page, and one on a phone, in points."""
 
 
 def class_table(groups: Sequence[Group]) -> Table | None:
@@ -58,16 +62,20 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
             for (true, predicted), share in shares.items()
         ]
     unit = "class" if by_class else "task"
-    side = max(SMALLEST, CELL * len(order))
+    beside = BESIDE + LETTER * max(map(len, order))
+    side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
+    shown, facet = by_method(rows, side)
+    scale = alt.Scale(domain=list(order))
+    axis = alt.Axis(labelFontSize=min(11.0, side / len(order) - 3))
     x, y = (
-        channel(f"{field}:N", title=title, sort=list(order), scale=alt.Scale(domain=list(order)))
+        channel(f"{field}:N", title=title, sort=list(order), scale=scale, axis=axis)
         for channel, field, title in (
             (alt.X, "predicted", f"taken for {unit}"),
             (alt.Y, "true", f"true {unit}"),
         )
     )
     chart = (
-        alt.Chart(alt.InlineData(values=rows), width=side, height=side)
+        alt.Chart(alt.InlineData(values=shown), width=side, height=side)
         .mark_rect()
         .encode(
             x=x,
@@ -84,8 +92,9 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
             ],
         )
         .transform_filter(NOT_HIDDEN)
-        .facet(facet=alt.Facet("label:N", title=None, sort=list(told)), columns=3)
+        .facet(facet=facet, columns=max(1, int(WIDEST / (side + beside))))
         .add_params(HIDDEN)
+        .resolve_axis(x="independent", y="independent")
     )
     whole = "each class" if by_class else "the classes of each task together"
     text = (
@@ -94,8 +103,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         + ("." if by_class else ", or taken for another class of the same task.")
     )
     title = f"Confusion, {_where(groups)}"
-    folded = len(told) > MOST_PANELS
-    return Figure(f"confusion-{groups[0].stream}", title, text, chart, rows, folded=folded)
+    name, folded = f"confusion-{groups[0].stream}", len(told) > MOST_PANELS
+    return Figure(name, title, text, chart, rows, beside=beside, folded=folded)
 
 
 def _told(groups: Sequence[Group]) -> dict[str, list[Record]]:

@@ -41,7 +41,8 @@ def offline(figure: Figure) -> dict[str, Any]:
     """How to draw a figure without a network. Names at the ends of lines need no legend, and a
     legend has as many columns as there is room for."""
     columns = max(1, int(WIDTH / (figure.spec["usermeta"]["name"] + SYMBOL)))
-    legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11, "labelLimit": 0}
+    legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11}
+    legend |= {"labelLimit": 0, "symbolLimit": 0}
     legend |= figure.spec["usermeta"]["legend"]
     style = {**STYLE, "legend": {"disable": True} if figure.ends else legend}
     return {"vl_version": VEGA_LITE, "config": style, "allowed_base_urls": []}

@@ -33,6 +33,7 @@ from bntricks.report.charts import (
     titled,
 )
 from bntricks.report.groups import Group
+from bntricks.report.looks import looks
 
 LONGEST_END = 30
 """Letters of a name at the end of a line."""
@@ -40,6 +41,8 @@ LINE_OF_TEXT = 14.0
 """Its height in points."""
 BESIDE_ENDS = 18
 """How far names are from the figure, in points: room for what leads to them."""
+MOST_BANDS = 16
+"""Lines, all of which have bands."""
 TASKS = alt.Scale(type="point", padding=0.25)
 
 
@@ -111,10 +114,14 @@ def _lines(
 ) -> Figure:
     low, high = fitting(rows)
     y = partial(alt.Y, title=y_title, scale=alt.Scale(domain=[low, high], nice=False))
-    chart = base(groups, rows, x=x)
+    emphasised = [label for label, look in looks(groups).items() if look.emphasised]
+    # What is emphasised is drawn last, and of very many it alone has bands.
+    chart = base(groups, sorted(rows, key=lambda row: row["label"] in emphasised), x=x)
+    with_band = emphasised if len(groups) > MOST_BANDS else [group.label for group in groups]
     # Not opacity: the legend would take it over.
     look = {"y": y("low:Q"), "y2": "high:Q", "fillOpacity": faded(0.13, 0.02)}
-    band = chart.mark_area(clip=True).encode(**look)
+    own_band = alt.FieldOneOfPredicate("label", oneOf=with_band)
+    band = chart.transform_filter(own_band).mark_area(clip=True).encode(**look)
     dash = by_label(alt.StrokeDash, groups, "dash")
     line = chart.mark_line(strokeWidth=2).encode(y=y("acc:Q"), strokeDash=dash, opacity=faded())
     point = points(chart, groups, size=45, y=y("acc:Q"), tooltip=tips(tip))

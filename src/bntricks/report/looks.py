@@ -25,9 +25,9 @@ COLOURS = {
     "er-balance-batch": "#C562A0",
     "er-cur+buf": "#B98A00",
     "er-cur+prev": "#8A63C7",
-    "er-balance-joint-train": "#C562A0",
+    "er-balance-joint-train": "#2A9DA8",
     "er-bnt-imbalance-tracker": "#B98A00",  # the recipe of er-cur+buf
-    "er-bnt-no-simulator": "#8A63C7",
+    "er-bnt-no-simulator": "#7B9E1F",
     "er-recalibrate": "#D14B5A",
     "er-prev-joint": "#7B9E1F",
     "er-las": "#8A63C7",
@@ -39,8 +39,8 @@ COLOURS = {
     "cls-er-working-phi": "#8A63C7",
     "cls-er-working": "#D14B5A",
     "cls-er-split": "#5B6FD6",
-    "icarl-concat": "#D14B5A",
-    "icarl-bnt-no-simulator": "#7B9E1F",
+    "icarl-concat": "#C562A0",
+    "icarl-bnt-no-simulator": "#D14B5A",
     "icarl-bnt-imbalance-tracker": "#5B6FD6",
 }
 """Of the paper's other methods and of the controls. Methods with one colour share no study."""

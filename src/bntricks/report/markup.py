@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from typing import Any
 
 from bntricks.report.tables import WIDE, Cell, Table
 
+BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
 LONG_HEAD = 16
+MANY_COLUMNS = 9
+"""Of a printed table; one of more is set smaller."""
 
 
 def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
@@ -46,9 +50,10 @@ def form_html(table: Table, name: str) -> str:
         for index, row in enumerate(table.rows)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    kind = "form dense" if len(table.columns) > MANY_COLUMNS else "form"
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}" class="form"><caption>{escape(table.title)}</caption>'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
         f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>{notes}"
     )
@@ -83,7 +88,8 @@ def _cell(cell: Cell, head: str) -> str:
 
 
 def _form_cell(cell: Cell, kind: str) -> str:
-    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    text = BATCH.sub(r"B<sub>\1</sub>", escape(cell.text))
+    text = f"<strong>{text}</strong>" if cell.bold else text
     return f'<td class="{kind}">{text}</td>'
 
 

@@ -78,7 +78,7 @@ def _scale(groups: Sequence[Group], scale: ScaleName | None) -> str:
     counts = sorted({len(group.records) for group in groups})
     seeds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     size = f"{seeds} seed{'s' * (seeds != '1')} a row" + (f", at {scale} scale" if scale else "")
-    texts = list(dict.fromkeys(text for group in groups for text in departures(group)))
+    texts = departures(*groups)
     if not texts:
         return f"{size}, under the paper's protocol."
     return f"{size}. Unlike the paper's protocol: {', '.join(texts)}."

@@ -4,7 +4,9 @@
 const INK = "currentColor";
 const views = new Map();
 
-function style(width, columns, shown, legend) {
+function style(width, room, shown) {
+  const columns = Math.max(1, Math.floor(width / (1.1 * room.name + 30)));
+  const size = Math.max(9, Math.min(12, 12 * (width - 40) / (1.1 * room.name)));
   return {
     background: "transparent",
     font: "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
@@ -15,8 +17,8 @@ function style(width, columns, shown, legend) {
     axisY: { labelLimit: width < 600 ? 130 : 340 },
     header: { labelColor: INK, labelFontSize: 13, labelLimit: 0 },
     legend: {
-      ...legend, disable: !shown, orient: "bottom", columns, labelColor: INK, titleColor: INK,
-      labelFontSize: 12, labelLimit: width - 40, titleLimit: 300,
+      ...room.legend, disable: !shown, orient: "bottom", columns, labelColor: INK, titleColor: INK,
+      labelFontSize: size, labelLimit: 0, symbolLimit: 0, titleLimit: 300,
     },
     rule: { color: INK },
     tick: { color: INK },
@@ -34,7 +36,6 @@ function placeNames(spec, room, width) {
     delete pick.bind;
   } else if (room.ends > 0) {
     spec.layer = spec.layer.filter((layer) => !["ends", "leaders"].includes(layer.name));
-    delete spec.padding;
   }
   return ends;
 }
@@ -44,7 +45,7 @@ async function draw(place) {
   const room = { ends: 0, name: 120, ...spec.usermeta };
   const width = place.clientWidth;
   if (spec.facet) {
-    spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + 65)));
+    spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));
   } else if (spec.concat) {
     spec.columns = width < 900 ? 1 : 2;
     for (const panel of spec.concat) panel.width = width / spec.columns - 25;
@@ -52,13 +53,12 @@ async function draw(place) {
     spec.width = "container";
   }
   const ends = placeNames(spec, room, width);
-  const columns = Math.max(1, Math.floor(width / (1.1 * room.name + 30)));
   const hidden = spec.params?.find((param) => param.name === "hidden");
   if (hidden) hidden.value = hiddenIn(place);
   views.get(place)?.view.finalize();
   const drawn = await vegaEmbed(place, spec, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,
-    config: style(width, columns, !ends, room.legend), tooltip: { disableDefaultStyle: true },
+    config: style(width, room, !ends), tooltip: { disableDefaultStyle: true },
   });
   views.set(place, { view: drawn.view, width });
 }

@@ -40,9 +40,9 @@ class Pair:
 
     @property
     def shown(self) -> tuple[Group, Group]:
-        """The groups under labels that say which is which."""
+        """The groups under labels that say which is which, as variants: these look different."""
         a, b = (
-            replace(each, label=f"{side}: {each.method}")
+            replace(each, label=f"{side}: {each.method}", variant=side)
             for side, each in zip(SIDES, (self.a, self.b), strict=True)
         )
         return a, b

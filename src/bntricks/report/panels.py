@@ -106,14 +106,19 @@ def _panels(
     rows: list[Row],
     side: int,
 ) -> Figure:
-    # Names in lines of their own: a header would cut what is longer than the panel.
-    names = {group.label: textwrap.wrap(group.label, int(side / LETTER)) for group in groups}
-    shown = [{**row, "panel": BREAK.join(names[row["label"]])} for row in rows]
-    header = alt.Header(labelExpr=f"split(datum.label, '{BREAK}')", labelLimit=0, title=None)
-    order = list(dict.fromkeys(row["panel"] for row in shown))
-    facet = alt.Facet("panel:N", title=None, sort=order, header=header)
+    shown, facet = by_method(rows, side)
     chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
     columns = max(1, (WIDTH + 120) // (side + BESIDE))
     chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
     chart = chart.resolve_axis(x="independent", y="independent")
     return Figure(name, title, text, chart, rows, folded=len(groups) > MOST_PANELS)
+
+
+def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:
+    """The rows with the panel that each belongs to, and the panels, in the order of the rows. Names
+    are in lines of their own: a header would cut what is longer than the panel."""
+    names = {row["label"]: textwrap.wrap(row["label"], int(side / LETTER)) for row in rows}
+    panels = {label: BREAK.join(lines) for label, lines in names.items()}
+    header = alt.Header(labelExpr=f"split(datum.label, '{BREAK}')", labelLimit=0, title=None)
+    facet = alt.Facet("panel:N", title=None, sort=[*panels.values()], header=header)
+    return [{**row, "panel": panels[row["label"]]} for row in rows], facet

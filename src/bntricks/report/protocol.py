@@ -3,16 +3,17 @@ nothing does: neither an option, nor |M|, nor the amount of data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bntricks.paper import Entry, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.runs.config import Config
 
-NO_DEPARTURE = {"method", "stream", "seed", "imports", "device", "threads", "compile"}
+NO_DEPARTURE = {"method", "hyper", "stream", "seed", "imports", "device", "threads", "compile"}
 NO_DEPARTURE |= {"deterministic", "ranks"}
-"""Knobs that a row shows anyway, or that change how a run is computed and not what."""
+"""Knobs that a row shows anyway, that are a method's own, or that change how a run is computed and
+not what."""
 NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
 """What an option without a value means."""
 
@@ -24,39 +25,47 @@ def paper_numbers(group: Group) -> Entry | None:
     return load_reported().find(group.method, group.stream, group.knobs["memory"])
 
 
-def departures(group: Group) -> list[str]:
-    """Each knob that is not the paper's, with both values, in the order of the options."""
-    default = Config().model_dump(mode="json")
+def departures(*groups: Group) -> list[str]:
+    """Each knob that is not the paper's, with all values and the paper's, in the order of the
+    options."""
+    values: dict[tuple[str, str], dict[str, None]] = {}
+    for group in groups:
+        for name, own, usual in _departures(group):
+            values.setdefault((name, usual), {})[own] = None
+    texts = [f"{name} {_either([*own])} (paper: {usual})" for (name, usual), own in values.items()]
+    return [*texts, "cut-down data"] if any(group.cut_down for group in groups) else texts
+
+
+def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
+    """By name, our value and the paper's."""
+    default, reported = Config().model_dump(mode="json"), load_reported()
     skipped = NO_DEPARTURE | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
-    texts = [
-        f"{_words(key)} {_text(key, group.knobs[key])} (paper: {_text(key, default[key])})"
-        for key in default
-        if key not in skipped and group.knobs[key] != default[key]
-    ]
-    sizes = {each.memory for each in load_reported().entries() if each.stream == group.stream}
+    for key in default:
+        if key not in skipped and group.knobs[key] != default[key]:
+            yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])
+    # A record has the defaults of its method, too.
+    for name, usual in reported.hyper_of(group.method, group.stream).items():
+        if (own := group.knobs["hyper"].get(name, usual)) != usual:
+            yield name, str(own), str(usual)
+    sizes = {each.memory for each in reported.entries() if each.stream == group.stream}
     if sizes and group.knobs["memory"] not in {None, *sizes}:
-        usual = load_reported().memory[group.stream]
-        texts.append(f"memory {group.knobs['memory']} (paper: {usual})")
-    if group.cut_down:
-        texts.append("cut-down data")
-    return texts
+        yield "memory", str(group.knobs["memory"]), str(reported.memory[group.stream])
 
 
 def protocol_notes(groups: Iterable[Group]) -> list[str]:
     """Why rows stand without the paper's numbers, if any do."""
-    texts = dict.fromkeys(text for group in groups for text in departures(group))
+    texts = departures(*groups)
     if not texts:
         return []
     return [f"Without the paper's numbers where the protocol differs: {', '.join(texts)}."]
 
 
-def _words(key: str) -> str:
-    return key.replace("_", " ")
-
-
 def _text(key: str, value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "default"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return NOT_SET.get(key, "none") if value is None else str(value)
+
+
+def _either(values: Sequence[str]) -> str:
+    *others, last = values
+    return f"{', '.join(others)} or {last}" if others else last

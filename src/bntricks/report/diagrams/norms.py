@@ -44,7 +44,7 @@ SHARINGS = (
     Sharing("brn", "as bn, drawn towards φ", _COLUMN, phi=True),
     Sharing(
         "tbbn",
-        "every r*-th new image, all old ones",
+        "every r*-th new, all old images",
         {key: 1.0 for key in _COLUMN if key[0] >= STREAM or key[0] % 2 == ROW},
     ),
     Sharing(
