@@ -232,37 +232,58 @@ class Bench:
         return {"loss, before, after": rows}
 
 
+BySeed = dict[str, float]
+
+
 def shown_table(results: dict[str, dict[str, Any]]) -> str:
     """What is there, as a table."""
 
-    def over_seeds(part: str, value: Callable[[Any], float]) -> dict[str, float]:
-        return {seed: value(each) for seed, each in results.get(part, {}).items()}
+    def over_seeds(part: str, value: Callable[[Any], float]) -> BySeed:
+        return {seed: value(each) for seed, each in sorted(results.get(part, {}).items())}
 
-    def row(what: str, values: dict[str, float]) -> list[str]:
-        each = ", ".join(f"{value:.1f}" for _, value in sorted(values.items()))
-        return [what, f"{fmean(values.values()):.1f}" if values else "–", each]
+    def first(each: Any) -> float:
+        return fmean(each["accuracy"][0])
 
-    first = lambda each: fmean(each["accuracy"][0])  # noqa: E731
-    final = lambda each: fmean(each["accuracy"][-1])  # noqa: E731
-    old = lambda each: fmean(each["accuracy"][-1][:3])  # noqa: E731
+    def final(each: Any) -> float:
+        return fmean(each["accuracy"][-1])
+
+    def old(each: Any) -> float:
+        return fmean(each["accuracy"][-1][: len(FOLDERS[0])])
+
+    plain = over_seeds("plain", lambda each: fmean(each["sgd"]))
+    new, old_later = over_seeds("everything", first), over_seeds("everything", old)
+    kept, at_once = over_seeds("everything", final), over_seeds("at once", final)
+    few, without = (over_seeds(part, final) for part in ("few", "few, without BN Tricks"))
     rows = [
-        row("first folder, plain loop, SGD", over_seeds("plain", lambda each: fmean(each["sgd"]))),
+        row("first folder, plain loop, SGD", plain),
         row("first folder, plain loop, AdamW", over_seeds("plain", lambda e: fmean(e["adamw"]))),
-        row("first folder, `bnt learn`", over_seeds("everything", first)),
-        row("nine classes at once", over_seeds("at once", final)),
-        row("four folders, memory of all images", over_seeds("everything", final)),
-        row("… its first folder's classes", over_seeds("everything", old)),
-        row("four folders, 20 images a class", over_seeds("few", final)),
-        row("… its first folder's classes", over_seeds("few", old)),
-        row("… without BN Tricks", over_seeds("few, without BN Tricks", final)),
+        row("first folder, `bnt learn`", new),
+        row("… minus plain SGD", minus(new, plain)),
+        row("nine classes at once", at_once),
+        row("four folders, memory of all images", kept),
+        row("… minus at once", minus(kept, at_once)),
+        row("… the first folder's classes", old_later),
+        row("… minus what they were when new", minus(old_later, new)),
+        row("four folders, 20 images a class", few),
+        row("… without BN Tricks", without),
+        row("gain by BN Tricks", minus(few, without)),
+        row("… the first folder's classes", over_seeds("few", old)),
+        row("… without BN Tricks", over_seeds("few, without BN Tricks", old)),
+        row("longest command, CPU s", over_seeds("everything", lambda e: max(e["seconds"]))),
     ]
-    few, plain = (over_seeds(part, final) for part in ("few", "few, without BN Tricks"))
-    gain = estimate([few[seed] - plain[seed] for seed in sorted(few.keys() & plain.keys())])
-    if gain.low is not None:
-        rows.append(["gain by BN Tricks", f"{gain.mean:.1f}", f"{gain.low:.1f} to {gain.high:.1f}"])
-    seconds = over_seeds("everything", lambda each: max(each["seconds"]))
-    rows.append(row("CPU seconds of the longest command", seconds))
-    return markdown(["accuracy %", "mean", "by seed"], rows)
+    return markdown(["accuracy, %", "mean", "95% interval", "by seed"], rows)
+
+
+def minus(these: BySeed, those: BySeed) -> BySeed:
+    return {seed: value - those[seed] for seed, value in these.items() if seed in those}
+
+
+def row(what: str, values: BySeed) -> list[str]:
+    if not values:
+        return [what, "–", "–", "–"]
+    own = estimate(list(values.values()))
+    interval = "–" if own.low is None else f"{own.low:.1f} to {own.high:.1f}"
+    return [what, f"{own.mean:.1f}", interval, ", ".join(f"{v:.1f}" for v in values.values())]
 
 
 def main() -> None:

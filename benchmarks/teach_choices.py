@@ -43,6 +43,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "plain SGD": {"optimiser": "sgd"},
     "a constant rate": {"schedule": "constant"},
     "no crops and flips": {"augment": False},
+    "two blocks a stage": {"blocks": 2},
 }
 
 
