@@ -34,6 +34,8 @@ from results_page.scales import scales_table
 from results_page.summary import summary
 from results_page.wording import sentence
 
+MAPPED = ("overlap", "statistics")
+"""Probes of studies that have maps to show, which are not on this page."""
 DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Results
@@ -105,12 +107,12 @@ def section(evidence: Sequence[Evidence], notes: Notes, figures: dict[str, Figur
     lines = [f"## {study.title}", "", f"{sentence(source)}.", ""]
     for index, each in enumerate(evidence):
         lines += [f"### {study.name}, `{each.scale}` scale", "", *namesakes(each.groups)]
-        if study.probe is None:
+        if study.probe not in MAPPED:
             lines += [notes.markdown(paper_form(each.groups, study)), ""]
         remark = cut_down_label(each.groups)
         claims = verdict_table(each.with_runs, remark, claims_title(study))
         lines += [tally(each.with_runs), "", notes.markdown(claims), ""]
-        if index or study.probe:  # what a probe has to show are maps, which are not on this page
+        if index or study.probe in MAPPED:
             continue
         own, *_ = by_stream(each.groups).values()
         drawn = [curves(own), per_task(own), verdict_chart(each.with_runs, remark)]

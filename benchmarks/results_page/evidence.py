@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bntricks.paper import SCALES, Claim, ScaleName, Study, load_study
+from bntricks.paper import SCALES, Claim, ScaleName, Study, load_reported, load_study
 from bntricks.report.groups import Group, group
 from bntricks.report.verdicts import FEWEST_SEEDS, Judgement, verdicts
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 STUDIES = ("pilot", "ablation", "main", "control", "overlap", "statistics", "buffers", "long")
+STUDIES += ("norms-online", "norms", "bias", "trackers")
 """Every study that claims something, in the order of the page."""
 JUDGED = ("holds", "suggested", "undecided", "doubtful", "does not hold")
 CONFIRMED = {"suggested": "holds", "doubtful": "does not hold"}
@@ -108,6 +109,8 @@ def has_protocol(record: Record, values: dict[str, Any]) -> bool:
     such as the memory of SGD, is None."""
     own = record.config.model_dump()
     wanted = {**Config().model_dump(), **values}
+    if wanted["memory"] is None:
+        wanted["memory"] = load_reported().memory.get(record.stream)
     return all(
         own[key] == wanted[key] or (key == "memory" and own[key] is None)
         for key in wanted.keys() - NOT_PROTOCOL

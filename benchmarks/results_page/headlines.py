@@ -1,16 +1,16 @@
-"""The sentences to quote: what BN Tricks does to each baseline, and whether that is the doubled
-gradient."""
+"""The sentences to quote: what BN Tricks does to each baseline, whether that is the doubled
+gradient, and how it fares against other layers and corrected heads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bntricks.paper import ScaleName, Side
+from bntricks.paper import ScaleName, Side, load_reported
 from bntricks.report.metrics import metric_title
 from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import Judgement, groups_of
 from results_page.evidence import Evidence, Finding, is_judged
-from results_page.wording import TOO_FEW, by_scale, figures, interval, seeds_of, sentence
+from results_page.wording import TOO_FEW, by_scale, figure, figures, interval, seeds_of, sentence
 
 STREAM = "seq-cifar10"
 PAIRS = {"ER-BNT": "ER", "DER++-BNT": "DER++", "iCaRL-BNT": "iCaRL"}
@@ -34,17 +34,29 @@ QUESTION = (
 )
 
 
+LAYERS = "**Against which other normalisations does BN Tricks win?**"
+HEAD = "**Is it φ or the head?**"
+OUTCOMES = {
+    "ahead of": ("holds", "suggested"),
+    "undecided against": ("undecided",),
+    "behind": ("doubtful", "does not hold"),
+}
+
+
 def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
     return [
         *(_gain(method, baseline, findings) for method, baseline in PAIRS.items()),
         _doubled_gradient(evidence, findings),
+        _layers(findings),
+        _phi_or_head(findings),
     ]
 
 
 def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
     """What BN Tricks does to one baseline."""
     a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
-    own = {f.claim.metric: f for f in findings if (f.claim.a, f.claim.b) == (a, b)}
+    key = ("greater", a, b)
+    own = {f.claim.metric: f for f in findings if (f.claim.kind, f.claim.a, f.claim.b) == key}
     both = [own[metric] for metric in METRICS]
     sentences = [
         _judged(scale, judgements, method, baseline)
@@ -87,7 +99,8 @@ def _by_metric(findings: Sequence[Finding], words: dict[str, str]) -> str:
 
 def _doubled_gradient(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> str:
     """ER-BNT against ER at twice the rate, and how much of the gain that has by itself."""
-    own = [each for each in findings if each.claim.b and each.claim.b.variant == DOUBLED]
+    controls = (each for each in findings if each.study.name == CONTROL)
+    own = [each for each in controls if each.claim.b and each.claim.b.variant == DOUBLED]
     answers = {
         "holds": "no",
         "suggested": "probably not",
@@ -127,3 +140,78 @@ _ER_BNT = Side(method="er-bnt", stream=STREAM)
 def _by_seed(control: Evidence, side: Side, metric: str) -> dict[int, float]:
     own = groups_of(control.study, control.scale, side, control.groups)
     return {record.seed: record.metrics[metric] for each in own for record in each.records}
+
+
+def _layers(findings: Sequence[Finding]) -> str:
+    """BN Tricks with BatchNorm against the same method with another layer."""
+    own = [
+        each
+        for each in _in_acc(findings, "norms-online", "norms")
+        if "-bnt" in each.claim.a.method
+        and each.claim.b
+        and each.claim.b.variant
+        and "-bnt" not in each.claim.b.method
+    ]
+    return " ".join([LAYERS, _outcomes(own)])
+
+
+def _phi_or_head(findings: Sequence[Finding]) -> str:
+    """What a corrected head gains, what BN Tricks has beyond that, and whether both are one."""
+    own = _in_acc(findings, "bias")
+    corrected = [f for f in own if f.claim.b == _ER and f.claim.a.method == "er"]
+    against = [f for f in own if f.claim.a == _ER_BNT and f.claim.b and f.claim.b.method == "er"]
+    overlap = [f for f in own if f.claim.along]
+    parts = {
+        "Correcting the head gains ER in ACC:": corrected,
+        "ER-BNT has more ACC than ER with such a head:": against,
+        "Of its gain in ACC, ER-BNT loses with such a head:": overlap,
+    }
+    sentences = [
+        f"{text} {'; '.join(f'{_rival(f)} {_decisive(f)}' for f in judged)}."
+        for text, group in parts.items()
+        if (judged := [f for f in group if f.decisive])
+    ]
+    return " ".join([HEAD, *(sentences or ["Not run yet."])])
+
+
+def _in_acc(findings: Sequence[Finding], *studies: str) -> list[Finding]:
+    return [
+        each
+        for each in findings
+        if each.study.name in studies
+        and each.claim.metric == "acc"
+        and each.claim.kind in ("greater", "trend")
+        and each.claim.a.stream == STREAM
+    ]
+
+
+def _outcomes(own: Sequence[Finding]) -> str:
+    """Against whom a method comes out ahead in ACC, and against whom not."""
+    sentences = []
+    for words, verdicts in OUTCOMES.items():
+        listed = [f"{_sides(f)} {_decisive(f)}" for f in own if f.verdict in verdicts]
+        if listed:
+            sentences.append(f"In ACC it is {words} {'; '.join(listed)}.")
+    left = sum(each.decisive is None for each in own)
+    if left == len(own):
+        return "Not run yet."
+    return " ".join([*sentences, f"{left} more have no verdict yet." if left else ""]).rstrip()
+
+
+def _sides(finding: Finding) -> str:
+    """Which form of BN Tricks stands against which layer."""
+    a, b = finding.claim.a, finding.claim.b
+    assert b is not None
+    titles = load_reported().titles
+    return f"{titles[b.method]} with {b.variant} ({titles[a.method]}, `{finding.study.name}`)"
+
+
+def _rival(finding: Finding) -> str:
+    """The correction that a claim is about."""
+    claim = finding.claim
+    return next(filter(None, (*(claim.along or ()), claim.a.variant, claim.b and claim.b.variant)))
+
+
+def _decisive(finding: Finding) -> str:
+    assert finding.decisive is not None
+    return figure(finding.decisive[1], alone=True)

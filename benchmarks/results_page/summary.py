@@ -24,7 +24,6 @@ KNOWN: dict[str, str] = {
 """What is known about a claim, by its text: why it does not hold, or what its figure does not say,
 in a sentence or two that a probe, a control run or the method's definition supports."""
 
-CONTROL = "control"
 STREAM = STREAMS["seq-cifar10"]
 LISTS = {
     "holds": "Reproduces",
@@ -48,13 +47,15 @@ stream.
 
 def summary(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
     once = distinct(findings)
-    papers = [each for each in once if each.study.name != CONTROL]
-    controls = [each for each in once if each.study.name == CONTROL and each.judgements]
+    papers = [each for each in once if each.study.of_the_paper]
+    beyond = [each for each in once if not each.study.of_the_paper and each.judgements]
     lines = ["## Summary", "", *(f"- {line}" for line in headlines(evidence, findings))]
     lines += ["", _counts(papers), "", READING]
     for verdict, title in LISTS.items():
         lines += _listed(title, [each for each in papers if each.verdict == verdict])
-    lines += _listed("Other explanations of the gain", controls, with_verdict=True)
+    for title in dict.fromkeys(each.study.title for each in beyond):
+        own = [each for each in beyond if each.study.title == title]
+        lines += _listed(title, own, with_verdict=True)
     return [*lines, to_markdown(_by_study(findings)), ""]
 
 

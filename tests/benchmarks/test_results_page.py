@@ -104,14 +104,14 @@ def test_medium_scale_is_of_the_whole_data():
 )
 def test_the_summary_answers_whether_it_is_the_doubled_gradient(rate, answer):
     evidence = gather([*gain(10.0), *runs("er", rate, lr=0.06)])
-    *_, text = headlines(evidence, findings(evidence))
+    text = headlines(evidence, findings(evidence))[3]
     assert f"**Is the gain of ER-BNT its doubled gradient? {answer}**" in text
     assert ("Over ER, the doubled rate alone gains" in text) == bool(rate)
 
 
 def test_the_share_of_the_doubled_gradient_is_over_the_seeds_that_all_have():
     evidence = gather([*gain(10.0), *runs("er", [51.5, 52.5], lr=0.06)])
-    *_, text = headlines(evidence, findings(evidence))
+    text = headlines(evidence, findings(evidence))[3]
     assert "alone gains +1.50 points of ACC, where ER-BNT gains +10.05, and " in text
 
 
@@ -173,3 +173,40 @@ def test_effects_by_length_are_of_one_scale_and_in_order():
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith(("| 6", "| 15"))]
     assert [row[0] for row in rows] == ["| 6260", "| 15650"]
     assert [(row[3], row[11]) for row in rows] == [("50.0", "6.3"), ("50.0", "15.7")]
+
+
+def test_the_summary_says_which_layers_bn_tricks_is_ahead_of():
+    trained = [
+        *gain(10.0, "lite"),
+        *runs("er", [40.0, 41.0, 42.5], "lite", norm="gn"),
+        *runs("er", [70.0, 71.0, 72.5], "lite", norm="cn"),
+        *runs("er", [55.0, 61.0, 68.0], "lite", norm="brn"),
+        *runs("er-bnt", [90.0, 91.0, 92.5], "lite", norm="brn"),
+    ]
+    text = headlines(gather(trained), findings(gather(trained)))[4]
+    assert text.startswith(
+        "**Against which other normalisations does BN Tricks win?** In ACC it is"
+    )
+    assert "ahead of ER with GN (ER-BNT, `norms`) +19.93 (19.42 to 20.45)." in text
+    assert "undecided against ER with BRN (ER-BNT, `norms`) -0.23 (-13.67 to 13.20)." in text
+    assert "behind ER with CN (ER-BNT, `norms`) -10.07" in text
+    assert text.endswith("more have no verdict yet.")
+    assert headlines([], findings([]))[4].endswith("** Not run yet.")
+
+
+def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
+    trained = [
+        *gain(10.0, "lite"),
+        *runs("er", [54.0, 55.0, 56.5], "lite", correct="wa"),
+        *runs("er-bnt", [61.0, 62.0, 63.5], "lite", correct="wa"),
+    ]
+    text = headlines(gather(trained), findings(gather(trained)))[5]
+    assert "Correcting the head gains ER in ACC: WA +4.17 (3.45 to 4.88)." in text
+    assert "ER-BNT has more ACC than ER with such a head: WA +5.93" in text
+    assert "ER-BNT loses with such a head: WA +3.10" in text
+    assert headlines([], findings([]))[5].endswith("** Not run yet.")
+
+
+def test_a_run_with_the_streams_own_memory_is_one_of_a_study_that_does_not_name_it():
+    made = runs("der++", [50.0] * 3, epochs=1, memory=500)
+    assert [e.study.name for e in gather(made)] == ["norms-online"]
