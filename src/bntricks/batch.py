@@ -88,7 +88,7 @@ def blend(batch: Batch, alpha: float, generator: Generator) -> Batch:
     """Mixup (Zhang et al. 2018): into each image another one of the batch is blended, and its loss
     has that one's label in the same proportion. An image's own share is drawn from Beta(α, α)."""
     order = torch.randperm(len(batch), generator=generator)
-    seed = int(torch.randint(2**62, (), generator=generator))
+    seed = int(torch.randint(2**62, (), generator=generator).numpy())
     shares = np.random.default_rng(seed).beta(alpha, alpha, len(batch))
     share = torch.from_numpy(shares.astype(np.float32))
     own = to_device(share, batch.x.device).view(-1, *[1] * (batch.x.dim() - 1))
