@@ -12,6 +12,7 @@ exclude_patterns = ["results/*"]
 myst_heading_anchors = 4
 default_role = "code"  # what single backticks mean in our docstrings
 add_module_names = False
+napoleon_google_docstring = False
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 html_theme = "furo"
@@ -57,6 +58,12 @@ def skip(app, what, name, value, skipped, options):
     return True if re.fullmatch(r"set_\w+_request", name) else None
 
 
+def no_type(app, what, name, value, options, lines):
+    """What stands before a colon in the first line of an attribute would be taken for its type."""
+    if what in ("attribute", "data", "property"):
+        lines.insert(0, "")
+
+
 def open_with_the_first_page(app, failure):
     """A server and a reader look for index.html."""
     refresh = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
@@ -66,4 +73,5 @@ def open_with_the_first_page(app, failure):
 def setup(app):
     app.connect("source-read", prepare)
     app.connect("autodoc-skip-member", skip)
+    app.connect("autodoc-process-docstring", no_type, priority=400)  # before napoleon
     app.connect("build-finished", open_with_the_first_page)

@@ -9,6 +9,7 @@ from rich.console import Console
 from bntricks.paper import load_reported, load_study
 from bntricks.report.groups import group
 from bntricks.report.latex import to_latex
+from bntricks.report.markup import table_html
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import (
     Cell,
@@ -109,6 +110,12 @@ def test_a_wide_table_is_shown_in_parts_that_fit_a_terminal():
     assert [len(part.notes) for part in parts] == [0, 0, 1]
     assert max(len(line) for part in parts for line in shown(part, 60).splitlines()) <= 60
     assert fitted(table, 200, terminal_width) == [table]
+
+
+def test_of_a_table_without_rows_only_title_and_notes_are_shown():
+    table = Table("What differs", ("", "A", "B"), (), ("Nothing.",))
+    assert shown(table, 60).split("\n") == ["What differs", "Nothing.", "", ""]
+    assert table_html(table, "t") == '<p class="note">Nothing.</p>'
 
 
 def test_csv_holds_whole_numbers_in_columns_of_their_own():

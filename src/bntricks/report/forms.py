@@ -17,7 +17,10 @@ METRICS = ("acc", "bwt")
 BOUNDS = ("joint", "sgd")
 """What no method is expected to leave: all data at once, and nothing against forgetting."""
 BNT = "-bnt"
-BOLD = "Bold: the best of a method and its BN Tricks forms, or of all rows if there are none."
+BOLD = (
+    "Bold: the best of a method and its BN Tricks forms, or of all rows if there are none, among "
+    "runs of one protocol."
+)
 POSITIVE = "A positive BWT is not bold: tasks were hardly known right after they were learned."
 
 

@@ -44,7 +44,8 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     key = legend([method for _, method in methods], LEGEND_WIDTH)
     title = "Updating frameworks" if names else study.title
     table = recipe_table(title, chosen, methods)
-    command = shlex.join(["bnt", "study", study.name, *(["--methods", *names] if names else [])])
+    words = ["bnt", "study", study.name, *(["--methods", *names] if names else [])]
+    command = shlex.join([*words, "--out", str(folder)])
     sections = [
         Section("frameworks", "Frameworks", _picture([*panels(methods), key], READING)),
         Section("recipes", "Recipes", table_html(table, "recipe-table")),

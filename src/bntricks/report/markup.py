@@ -25,6 +25,8 @@ def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool 
     body = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>" for row in table.rows)
     kind = "sortable cards" if cards else "sortable"
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    if not table.rows:
+        return notes
     return (
         f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,10 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
 
     sections = []
     for index, report in enumerate(reports, start=1):
-        tables = (table_html(t, f"table-{index}-{n}") for n, t in enumerate(report.tables))
+        tables = (
+            f"<h3>{escape(table.title)}</h3>{table_html(table, f'table-{index}-{number}')}"
+            for number, table in enumerate(report.tables)
+        )
         content = "".join((*tables, *map(figure_html, report.figures)))
         sections.append(Section(f"pair-{index}", report.title, content))
     summary = "What differs between A and B: differences are A minus B, paired by seed."

@@ -192,8 +192,12 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def to_rich(table: Table) -> Group:
     """For the terminal. Notes are as wide as that, not as the table."""
+    title = Text(table.title, style="bold")
+    notes = [Text(note, style="dim") for note in table.notes]
+    if not table.rows:
+        return Group(title, *notes, "")
     grid = RichTable(
-        title=Text(table.title, style="bold"),
+        title=title,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -205,7 +209,7 @@ def to_rich(table: Table) -> Group:
     for index, row in enumerate(table.rows, start=1):
         cells = (Text(cell.text, style="bold" if cell.bold else "") for cell in row)
         grid.add_row(*cells, end_section=index in table.rules)
-    return Group(grid, *(Text(note, style="dim") for note in table.notes))
+    return Group(grid, *notes)
 
 
 def terminal_width(table: Table) -> int:

@@ -11,8 +11,8 @@ from typing import Literal
 INK = "currentColor"
 BLACK = "#111111"
 LEADING = 1.3
-WIDTHS = {0.34: "iljtfrI.,:;'|!/()[]-· ", 0.95: "mwMWG@%→∪←‖…"}
-"""Of letters, in parts of the type size, rounded up from the common sans-serif fonts."""
+WIDTHS = {0.34: "iljI.,:;'|/· ", 0.42: "tfr!()[]-", 0.84: "w+=<>#~^", 1.0: "mMW@%→∪←‖…"}
+"""Of letters, in parts of the type size, of the widest among the common sans-serif fonts, DejaVu Sans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,4 +129,4 @@ def _letter_width(letter: str) -> float:
     if unicodedata.east_asian_width(letter) in "WF":
         return 1.05
     own = next((width for width, letters in WIDTHS.items() if letter in letters), None)
-    return own or (0.72 if letter.isupper() else 0.58)
+    return own or (0.79 if letter.isupper() else 0.64)
