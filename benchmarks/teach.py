@@ -35,6 +35,7 @@ from bntricks.model.samples import gather
 from bntricks.networks.registry import build_network
 from bntricks.norm import mode
 from bntricks.report.statistics import estimate
+from bntricks.report.verdicts import FEWEST_SEEDS
 from bntricks.seeds import Generators
 from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
@@ -282,7 +283,7 @@ def row(what: str, values: BySeed) -> list[str]:
     if not values:
         return [what, "–", "–", "–"]
     own = estimate(list(values.values()))
-    interval = "–" if own.low is None else f"{own.low:.1f} to {own.high:.1f}"
+    interval = "–" if len(values) < FEWEST_SEEDS else f"{own.low:.1f} to {own.high:.1f}"
     return [what, f"{own.mean:.1f}", interval, ", ".join(f"{v:.1f}" for v in values.values())]
 
 

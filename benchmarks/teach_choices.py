@@ -24,7 +24,9 @@ from torch import Tensor
 
 from bntricks import Model
 from bntricks.cli.console import markdown
+from bntricks.report.overview import counted
 from bntricks.report.statistics import estimate
+from bntricks.report.verdicts import FEWEST_SEEDS
 from bntricks.streams import Stream, open_stream
 
 SIZE, STEPS, BATCH, MEMORY = 16, 300, 64, 20
@@ -96,11 +98,16 @@ def table(results: dict[str, dict[str, dict[str, list[float]]]], name: str) -> s
         recipe = results[name]["the recipe"]
         seeds = sorted(by_seed.keys() & recipe.keys())
         gain = estimate([by_seed[seed][-1] - recipe[seed][-1] for seed in seeds])
-        known = choice != "the recipe" and gain.low is not None
+        known = choice != "the recipe" and len(seeds) >= FEWEST_SEEDS
         change = f"{gain.mean:+.1f} ({gain.low:.1f} to {gain.high:.1f})" if known else "–"
         rows.append([choice, f"{first:.1f}", f"{last:.1f}", change])
-    seeds = ", ".join(sorted({seed for own in results[name].values() for seed in own}))
-    header = [f"{name}, seeds {seeds}", "first folder", "four folders", "difference"]
+    seeds = sorted({seed for own in results[name].values() for seed in own})
+    header = [
+        f"{name}, {counted(len(seeds), 'seed')}",
+        "first folder",
+        "four folders",
+        "difference",
+    ]
     return markdown(header, rows)
 
 
