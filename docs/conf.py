@@ -59,9 +59,10 @@ def skip(app, what, name, value, skipped, options):
 
 
 def no_type(app, what, name, value, options, lines):
-    """What stands before a colon in the first line of an attribute would be taken for its type."""
+    """napoleon takes what stands before a colon in the first line of an attribute for its type, so
+    that line is an empty comment."""
     if what in ("attribute", "data", "property"):
-        lines.insert(0, "")
+        lines[:0] = ["..", ""]
 
 
 def open_with_the_first_page(app, failure):

@@ -133,10 +133,11 @@ def gap(diagnosis: Diagnosis) -> Figure:
     rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
     marks = rule.encode(x=alt.datum(0)) + rule.encode(x=alt.datum(whole))
     text = (
-        f"The newest classes are {whole:.1f} points ahead of the old ones. Dashed: nothing of that "
-        "gap, and all of it. Balanced φ is a swap of statistics. An aligned head has new rows as "
-        "long as its old ones; an even prior takes the log of each class's mean probability off "
-        "its logit. Lines are 95% intervals, paired over samples."
+        f"The newest classes are {abs(whole):.1f} points {'behind' if whole < 0 else 'ahead of'} "
+        "the old ones. Dashed: nothing of that gap, and all of it. Balanced φ is a swap of "
+        "statistics. An aligned head has new rows as long as its old ones; an even prior takes the "
+        "log of each class's mean probability off its logit. Lines are 95% intervals, paired over "
+        "samples."
     )
     return Figure("gap", "φ or the head: what closes the gap", text, marks + interval + point, rows)
 
@@ -160,8 +161,8 @@ def answers(diagnosis: Diagnosis) -> Figure:
     ]
     tips = {"statistics:N": "statistics", "group:N": "samples of", "answered:N": "taken for"}
     base = alt.Chart(width=CELL * max(5, len(columns)), height=CELL * len(names)).encode(
-        x=alt.X("answered:N", title="answered", sort=columns, axis=alt.Axis(labelLimit=90)),
-        y=alt.Y("group:N", title="group", sort=names, axis=alt.Axis(labelLimit=90)),
+        x=alt.X("answered:N", title="answered", sort=columns, axis=alt.Axis(labelLimit=150)),
+        y=alt.Y("group:N", title="group", sort=names, axis=alt.Axis(labelLimit=150)),
         tooltip=_tips({**tips, "share:Q": "of them, %"}),
     )
     colour = alt.Color(

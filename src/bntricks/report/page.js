@@ -14,7 +14,7 @@ function style(width, room, shown) {
       domainColor: INK, tickColor: INK, labelColor: INK, titleColor: INK, gridColor: INK,
       gridOpacity: 0.15, labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
     },
-    axisY: { labelLimit: width < 600 ? 130 : 340 },
+    axisY: { labelLimit: width < 600 ? 175 : 340 },
     header: { labelColor: INK, labelFontSize: 13, labelLimit: 0 },
     legend: {
       ...room.legend, disable: !shown, orient: "bottom", columns, labelColor: INK, titleColor: INK,

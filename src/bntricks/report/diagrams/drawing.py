@@ -12,7 +12,7 @@ INK = "currentColor"
 BLACK = "#111111"
 LEADING = 1.3
 WIDTHS = {0.34: "iljI.,:;'|/· ", 0.42: "tfr!()[]-", 0.84: "w+=<>#~^", 1.0: "mMW@%→∪←‖…"}
-"""Of letters, in parts of the type size, of the widest among the common sans-serif fonts, DejaVu Sans."""
+"""Of letters, in parts of the type size, in DejaVu Sans, the widest of the common fonts."""
 
 
 @dataclass(frozen=True, slots=True)
