@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from bntricks import Model
 from bntricks.cli.console import markdown
+from bntricks.files import write_atomically
 from bntricks.model.samples import gather
 from bntricks.networks.registry import build_network
 from bntricks.norm import mode
@@ -306,7 +307,7 @@ def main() -> None:
         for name, part in parts.items():
             if str(seed) not in results.setdefault(name, {}):
                 results[name][str(seed)] = part(seed)
-                path.write_text(json.dumps(results, indent=1))
+                write_atomically(path, json.dumps(results, indent=1).encode())
                 print(f"{name}, seed {seed}: {results[name][str(seed)]}", file=sys.stderr)
     print(shown_table(results))
 

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from bntricks import Model
 from bntricks.cli.console import markdown
+from bntricks.files import write_atomically
 from bntricks.report.overview import counted
 from bntricks.report.statistics import estimate
 from bntricks.report.verdicts import FEWEST_SEEDS
@@ -126,7 +127,7 @@ def main() -> None:
                 own = results.setdefault(name, {}).setdefault(choice, {})
                 if str(seed) not in own:
                     own[str(seed)] = learn(stream, seed, how)
-                    options.out.write_text(json.dumps(results, indent=1) + "\n")
+                    write_atomically(options.out, f"{json.dumps(results, indent=1)}\n".encode())
                     print(f"{name}, {choice}, seed {seed}: {own[str(seed)]}", file=sys.stderr)
     print("\n\n".join(table(results, name) for name in results))
 

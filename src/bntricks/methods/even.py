@@ -1,7 +1,6 @@
 """Rehearsal for models in use: the memory holds distinct images, the same number of every class,
 and every batch that is learned from has even classes too. With room for all images it is joint
-training. Images are blended with each other (mixup), which is worth the most where there are
-few."""
+training. Images are blended with each other (mixup)."""
 
 from bntricks.methods import NotNegative, method
 from bntricks.recipes.language import BM, Bb, Bt, Method, mixed
