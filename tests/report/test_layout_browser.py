@@ -2,10 +2,14 @@
 nothing overlaps, and nothing is wider than its place."""
 
 import pytest
+import torch
+from torch import nn
 
+from bntricks import diagnose
 from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.page import report_html
+from helpers.doctor_data import groups
 from helpers.studies import confused, study_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -71,16 +75,27 @@ TOO_WIDE = """() => [...document.querySelectorAll(
   .map((part) => part.textContent.slice(0, 60))"""
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(scope="module", params=[*STUDIES, "diagnosis"])
 def address(request, tmp_path_factory):
+    page = tmp_path_factory.mktemp("layout") / "report.html"
+    if request.param == "diagnosis":
+        return diagnosed(page)
     parts = dict(STUDIES[request.param])
     methods = parts.pop("methods", None)
     trained = study_runs(request.param, **parts)
     chosen = [confused(run) for run in trained if methods is None or run.method in methods]
-    page = tmp_path_factory.mktemp("layout") / "report.html"
     report = build(chosen, load_study(request.param), "lite", command="bnt study " + "x " * 80)
     page.write_text(report_html(report), encoding="utf-8")
     return page.as_uri()
+
+
+def diagnosed(page):
+    """A model's page, with names as long as those of clothes."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 6))
+    data = groups(batches=3)
+    named = {"T-shirt-top, Trouser": data["old"], "Dress, Pullover": data["new"]}
+    return diagnose(net, named).write_page(page).as_uri()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

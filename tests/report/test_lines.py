@@ -81,6 +81,14 @@ def test_a_pair_shares_its_shape_and_differs_in_its_dash():
     assert own["er"].dash != own["er-bnt"].dash
 
 
+def test_grey_methods_differ_in_shape():
+    baselines = ("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss")
+    pairs = [f"{name}{form}" for name in ("er", "der++", "icarl") for form in ("", "-bnt")]
+    own = looks(group([a_run(name) for name in (*baselines, *pairs)]))
+    assert {own[name].colour for name in baselines} == {GREY}
+    assert len({own[name].shape for name in baselines}) == len(baselines)
+
+
 def test_at_most_eight_are_emphasised_and_pairs_before_others():
     names = [f"m{index}" for index in range(12)]
     own = looks(group([a_run(name) for name in (*names, "er", "er-bnt")]))

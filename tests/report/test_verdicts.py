@@ -342,14 +342,14 @@ def test_variants_may_be_compared_with_each_other():
 def test_two_protocols_on_one_side_are_refused_and_both_runs_named():
     trained = [
         a_run("er", 0, path="runs/one"),
-        a_run("er", 0, path="runs/two", epochs=50, batch=16),
+        a_run("er", 0, path="runs/two", epochs=30, batch=16),
         a_run("er-bnt", 0),
     ]
     with pytest.raises(UserError) as refusal:
         judge(trained)
     message = str(refusal.value)
     assert message.startswith("mixed protocols: er on seq-cifar10, seed 0 (runs/one) and er on ")
-    assert "(runs/two) differ in batch (32 and 16), epochs (40 and 50); " in message
+    assert "(runs/two) differ in batch (32 and 16), epochs (40 and 30); " in message
 
 
 @pytest.mark.parametrize("seed", [0, 1])

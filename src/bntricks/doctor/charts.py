@@ -11,7 +11,7 @@ import altair as alt
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.verdict import FAR
-from bntricks.report.charts import COLOURS, SHAPES, Figure
+from bntricks.report.charts import COLOURS, LETTER, SHAPES, Figure
 
 Rows = list[dict[str, Any]]
 
@@ -95,7 +95,8 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
         )
     )
     text = "The same weights with φ as it is, of balanced data, and of one group only."
-    return Figure("accuracy", "Accuracy with other statistics", text, chart, rows)
+    beside = LETTER * max(len(row["statistics"]) for row in rows)
+    return Figure("accuracy", "Accuracy with other statistics", text, chart, rows, beside=beside)
 
 
 def gap(diagnosis: Diagnosis) -> Figure:
@@ -116,7 +117,7 @@ def gap(diagnosis: Diagnosis) -> Figure:
         color=alt.value(COLOURS[0]),
     )
     interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title="points of the gap that are closed"), x2="high:Q"
+        x=alt.X("low:Q", title="points of the gap closed"), x2="high:Q"
     )
     point = base.mark_point(filled=True, size=90).encode(
         x="closed:Q",

@@ -1,7 +1,7 @@
 """Runs that differ in nothing but the seed: what a mean is taken over, and what it is called.
 
 Two groups are comparable if they learned the same images under the same protocol. A label names
-the method and, where groups differ, the knobs in which this one is unlike most of them, so no two
+the method and, where groups differ, the knobs in which this one departs from the usual, so no two
 groups of a stream share one.
 """
 
@@ -17,10 +17,12 @@ from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import unique
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import drawable
+from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
 OF_THE_MEMORY = {"memory", "memory_batch"}
+_DEFAULTS = Config().model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +135,13 @@ def _unlabelled(runs: Sequence[Record]) -> Group:
 
 
 def _labelled(own: Group, groups: Sequence[Group]) -> Group:
-    """A knob tells groups of one stream apart unless only one of two methods has it, and needs no
-    words in those groups that have it like most."""
+    """A knob tells groups of one stream apart unless only one of two methods has it."""
     beside = [other for other in groups if other.stream == own.stream]
     telling = set().union(*(own.differences(other) for other in beside))
     texts = {
         key: _data_text(own, beside) if key == "data" else _knob_text(key, value)
         for key, value in own.knobs.items()
-        if key in telling and 2 * sum(each.knobs[key] == value for each in beside) <= len(beside)
+        if key in telling and not _usual(key, value, beside)
     }
     variant = ", ".join(text for key, text in texts.items() if key != "memory")
     return replace(
@@ -148,6 +149,14 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
         label=drawable(_in_brackets(own.method, ", ".join(texts.values()))),
         variant=drawable(variant),
     )
+
+
+def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
+    """Whether a knob needs no words: it is the paper's or, if no group has that, that of most."""
+    values = [each.knobs[key] for each in beside]
+    if key not in OF_THE_MEMORY and _DEFAULTS.get(key) in values:
+        return bool(value == _DEFAULTS[key])
+    return 2 * values.count(value) > len(values)
 
 
 def _in_brackets(name: str, remark: str) -> str:
@@ -165,11 +174,11 @@ def _data_text(own: Group, beside: Sequence[Group]) -> str:
 
 def _knob_text(key: str, value: Any) -> str:
     if key == "hyper":
-        return ", ".join(f"{name} {number}" for name, number in sorted(value.items())) or "plain"
+        return ", ".join(f"{name} {number}" for name, number in sorted(value.items()))
     if key == "as_published":
-        return "as published" if value else "corrected"
+        return "as published"
     if key == "imports":
-        return ", ".join(f"{name} {digest[:8]}" for name, digest in sorted(value.items())) or "ours"
+        return ", ".join(f"{name} {digest[:8]}" for name, digest in sorted(value.items()))
     if isinstance(value, list):
         value = "; ".join(map(str, value))
     return f"{key.replace('_', ' ')} {'none' if value is None else value}"

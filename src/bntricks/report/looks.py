@@ -46,7 +46,16 @@ COLOURS = {
 """Of the paper's other methods and of the controls. Methods with one colour share no study."""
 SPARE = ("#C562A0", "#B98A00", "#8A63C7", "#D14B5A", "#7B9E1F", "#5B6FD6", "#2A9DA8")
 """For methods that nobody chose a colour for: their name decides."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+SHAPES = (
+    "circle",
+    "square",
+    "triangle-up",
+    "diamond",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+    "triangle-left",
+)
 SOLID, PLAIN = (1, 0), (6, 3)
 DASHES = (SOLID, (2, 2), (8, 2, 2, 2))
 MOST_EMPHASISED = 8
@@ -66,22 +75,24 @@ class Look:
 def looks(groups: Sequence[Group]) -> dict[str, Look]:
     """The look of each group, by its label. Of more than eight coloured ones, the variants of a
     method turn grey first, furthest from the paper's protocol before others; then those without a
-    BN Tricks form beside them, and later ones before earlier ones."""
-    pairs_first = sorted(groups, key=lambda each: not _paired(each, groups))
-    families = list(dict.fromkeys((_base(each, groups), each.variant) for each in pairs_first))
+    BN Tricks form beside them, and later ones before earlier ones. Shapes are dealt out among the
+    coloured ones and among the grey ones, as a colour tells nothing there."""
     coloured = [each for each in groups if colour(each.method) != GREY]
     ranks = _ranks(groups)
     coloured.sort(key=lambda each: (ranks[each.label], not _paired(each, groups)))
     emphasised = {each.label for each in coloured[:MOST_EMPHASISED]}
+    ordinals: dict[bool, dict[tuple[str, str], int]] = {True: {}, False: {}}
     found = {}
-    for each in groups:
-        rank = families.index((_base(each, groups), each.variant))
-        dash = DASHES[rank // len(SHAPES) % len(DASHES)]
+    for each in sorted(groups, key=lambda each: not _paired(each, groups)):
+        shown = each.label in emphasised
+        families = ordinals[shown]
+        ordinal = families.setdefault((_base(each, groups), each.variant), len(families))
+        dash = DASHES[ordinal // len(SHAPES) % len(DASHES)]
         if _paired(each, groups):
             dash = SOLID if each.method.endswith(BNT) else PLAIN
-        own = colour(each.method) if each.label in emphasised else GREY
-        found[each.label] = Look(own, dash, SHAPES[rank % len(SHAPES)])
-    return found
+        shape = SHAPES[ordinal % len(SHAPES)]
+        found[each.label] = Look(colour(each.method) if shown else GREY, dash, shape)
+    return {each.label: found[each.label] for each in groups}
 
 
 def colour(method: str) -> str:

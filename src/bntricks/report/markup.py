@@ -11,8 +11,8 @@ from bntricks.report.tables import WIDE, Cell, Table
 
 BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
 LONG_HEAD = 16
-MANY_COLUMNS = 9
-"""Of a printed table; one of more is set smaller."""
+MANY_COLUMNS, TOO_MANY = 9, 12
+"""Of a printed table; one of more is set smaller, and numbers above their deviations."""
 
 
 def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
@@ -52,7 +52,8 @@ def form_html(table: Table, name: str) -> str:
         for index, row in enumerate(table.rows)
     )
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
-    kind = "form dense" if len(table.columns) > MANY_COLUMNS else "form"
+    columns = len(table.columns)
+    kind = f"form{' dense' * (columns > MANY_COLUMNS)}{' crowded' * (columns > TOO_MANY)}"
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
@@ -90,7 +91,7 @@ def _cell(cell: Cell, head: str) -> str:
 
 
 def _form_cell(cell: Cell, kind: str) -> str:
-    text = BATCH.sub(r"B<sub>\1</sub>", escape(cell.text))
+    text = BATCH.sub(r"B<sub>\1</sub>", escape(cell.text)).replace("± ", "±\u00a0")
     text = f"<strong>{text}</strong>" if cell.bold else text
     return f'<td class="{kind}">{text}</td>'
 

@@ -5,7 +5,7 @@ const INK = "currentColor";
 const views = new Map();
 
 function style(width, room, shown) {
-  const columns = Math.max(1, Math.floor(width / (1.1 * room.name + 30)));
+  const columns = Math.max(1, Math.floor((width - room.beside) / (1.1 * room.name + 30)));
   const size = Math.max(9, Math.min(12, 12 * (width - 40) / (1.1 * room.name)));
   return {
     background: "transparent",
@@ -42,7 +42,7 @@ function placeNames(spec, room, width) {
 
 async function draw(place) {
   const spec = JSON.parse(document.getElementById(place.dataset.spec).textContent);
-  const room = { ends: 0, name: 120, ...spec.usermeta };
+  const room = { ends: 0, name: 120, beside: 65, ...spec.usermeta };
   const width = place.clientWidth;
   if (spec.facet) {
     spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));

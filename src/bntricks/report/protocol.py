@@ -15,6 +15,7 @@ NO_DEPARTURE |= {"deterministic", "ranks"}
 """Knobs that a row shows anyway, that are a method's own, or that change how a run is computed and
 not what."""
 NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
+NOT_SET |= {"momentum": "0.1"}
 """What an option without a value means."""
 
 
