@@ -297,7 +297,11 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--groups": "cat,dog"}, "got 1 group of batches: give at least two"),
         (
             {"--groups": "cat,[b]eagle"},
-            r"groups: '\[b\]eagle' has no folder in the data; there are",
+            r"groups: '\[b\]eagle' is not a class of the model; its classes are",
+        ),
+        (
+            {"--groups": "cat,eagle", "--classes": "cat,dog,eagle"},
+            "data: 'eagle' has no folder in the data; there are",
         ),
         ({"--classes": "cat,dog"}, "groups: 'ship' is not a class of the model"),
         ({"--image-size": "32"}, r"cannot take images of \[3, 32, 32\]: RuntimeError"),

@@ -91,7 +91,8 @@ def test_the_command_names_more_classes_all_probabilities_and_the_unknown(bnt, m
     assert header[5:] == [f"probability of {name}" for name in FIRST]
     assert {len(row) for row in rows} == {8}
     done = bnt("predict", model, known, "--threshold", 1, "--unknown", others, "--json")
-    assert {answer["label"] for answer in json.loads(done.out)} == {None}
+    given = {(answer["label"], answer["threshold"]) for answer in json.loads(done.out)}
+    assert given == {(None, 1)}
     assert "lets pass 0.0% (0.0 to 17.6) of 18 images of unknown classes" in done.err
     done = bnt("predict", model, known, "--threshold", 1, "--top", 2)
     assert done.out.count("unknown") == 3

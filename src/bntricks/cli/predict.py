@@ -83,8 +83,9 @@ def predict(
     threads
         CPU threads. Different counts give different bits.
     json
-        Print an array of {path, label, probability}; the label is null where it is unknown. With
-        --top there are also `candidates`, with --probabilities there is also an object of these.
+        Print an array of {path, label, probability}; the label is null where it is unknown, and
+        there is also the `threshold`. With --top there are also `candidates`, with
+        --probabilities there is also an object of these.
     csv
         Print the same as CSV.
     """
@@ -119,7 +120,7 @@ def predict(
     answered = list(zip(map(str, photos.files), answers, strict=True))
     columns = opened.classes if probabilities else ()
     if json:
-        print_json([_as_json(path, each, top, columns) for path, each in answered])
+        print_json([_as_json(path, each, top, columns, threshold) for path, each in answered])
     elif csv:
         _print_csv(answered, min(top, every), columns)
     else:
@@ -225,12 +226,16 @@ def _measured(
     return passed.threshold
 
 
-def _as_json(path: str, answer: Answer, top: int, columns: Sequence[str]) -> dict[str, Any]:
+def _as_json(
+    path: str, answer: Answer, top: int, columns: Sequence[str], threshold: float | None
+) -> dict[str, Any]:
     value: dict[str, Any] = {
         "path": path,
         "label": answer.label,
         "probability": answer.probability,
     }
+    if threshold is not None:
+        value["threshold"] = threshold
     if top > 1:
         value["candidates"] = [asdict(each) for each in answer.candidates[:top]]
     if columns:

@@ -114,14 +114,14 @@ def _batches(
 
 
 def _check_names(listed: Sequence[str], folders: Collection[str], classes: Collection[str]) -> None:
-    for known, problem in (
-        (folders, "has no folder in the data; there are"),
-        (classes, "is not a class of the model; its classes are"),
+    for known, problem, option in (
+        (classes, "is not a class of the model; its classes are", "groups"),
+        (folders, "has no folder in the data; there are", "data"),
     ):
         for name in listed:
             if name not in known:
                 names = abbreviated([repr(each) for each in known], 10)
-                raise UserError(f"{name!r} {problem} {names}", option="groups")
+                raise UserError(f"{name!r} {problem} {names}", option=option)
     for name in listed:
         if listed.count(name) > 1:
             raise UserError(f"{name!r} is listed twice: a class is in one group", option="groups")
