@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.methods import make
-from bntricks.recipes.language import BM, Bb, Bt, Method, mixed
+from bntricks.recipes.language import BM, Bb, Bt, Method, blended
 from bntricks.recipes.losses import ce, kd
 from bntricks.recipes.policies import Reservoir
 from bntricks.recipes.rewrite import bn_tricks
@@ -78,10 +78,10 @@ def test_mixup_is_what_they_do_unless_told_otherwise():
 
 
 def test_bn_tricks_takes_a_mixed_union_apart():
-    er = Method(updates=[ce(mixed(Bt | BM, 0.4))], memory=Reservoir())
-    assert bn_tricks(er).updates == (ce(mixed(Bt, 0.4)) + ce(mixed(BM, 0.4)),)
+    er = Method(updates=[ce(blended(Bt | BM, 0.4))], memory=Reservoir())
+    assert bn_tricks(er).updates == (ce(blended(Bt, 0.4)) + ce(blended(BM, 0.4)),)
 
 
 def test_a_loss_that_knows_one_label_refuses_a_mixed_batch():
     with pytest.raises(ValueError, match="KD knows one label of a sample"):
-        Method(updates=[ce(Bt) + kd(mixed(BM, 1.0))], memory=Reservoir(keep="logits"))
+        Method(updates=[ce(Bt) + kd(blended(BM, 1.0))], memory=Reservoir(keep="logits"))

@@ -76,9 +76,10 @@ def layer_pass(name: str, settings: Settings) -> Workload:
     layer = bound(name, tasks=TASKS)(settings.width)
     maps = torch.randn(2 * BATCH, settings.width, settings.side, settings.side)
     x = maps.to(memory_format=torch.channels_last).requires_grad_()
+    gradient = torch.randn_like(x)
 
     def work() -> None:
         with told(layer, ROWS):
-            layer(x).sum().backward()
+            layer(x).backward(gradient)
 
     return work

@@ -3,7 +3,7 @@ and every batch that is learned from has even classes too. With room for all ima
 training. Images are blended with each other (mixup)."""
 
 from bntricks.methods import NotNegative, method
-from bntricks.recipes.language import BM, Bb, Bt, Method, mixed
+from bntricks.recipes.language import BM, Bb, Bt, Method, blended
 from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Even
 
@@ -11,10 +11,10 @@ from bntricks.recipes.policies import Even
 @method("er-even", title="ER-Even")
 def er_even(mixup: NotNegative = 1.0) -> Method:
     """ER with a memory of even classes and distinct images."""
-    return Method(updates=[ce(mixed(Bt | BM, mixup))], memory=Even())
+    return Method(updates=[ce(blended(Bt | BM, mixup))], memory=Even())
 
 
 @method("er-even-bnt", title="ER-Even-BNT")
 def er_even_bnt(mixup: NotNegative = 1.0) -> Method:
     """Both θ and φ follow the balanced batch alone; φ sees its images as they are."""
-    return Method(ema=Bb, updates=[ce(mixed(Bb, mixup))], memory=Even())
+    return Method(ema=Bb, updates=[ce(blended(Bb, mixup))], memory=Even())

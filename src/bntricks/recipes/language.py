@@ -24,16 +24,16 @@ from bntricks.recipes.symbols import (
     REPLAYED,
     Balanced,
     Bb,
+    Blended,
     Bmix,
     Bp,
     Bt,
     Copies,
-    Mixed,
     Source,
     Symbol,
     Union,
     balanced,
-    mixed,
+    blended,
 )
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ __all__ = [
     "REPLAYED",
     "Balanced",
     "Bb",
+    "Blended",
     "Bmix",
     "Bp",
     "Bt",
     "Copies",
     "Loss",
     "Method",
-    "Mixed",
     "Pass",
     "Projection",
     "Source",
@@ -68,8 +68,8 @@ __all__ = [
     "Union",
     "Update",
     "balanced",
+    "blended",
     "lam",
-    "mixed",
 ]
 
 
@@ -193,7 +193,7 @@ class Method:
         if self.together and self.ema is not None:
             raise ValueError("if all batches go together, no batch can move φ by itself")
         for term in (term for update in self.updates for term in update.terms):
-            if isinstance(term.source, Mixed) and not term.loss.blends:
+            if isinstance(term.source, Blended) and not term.loss.blends:
                 raise ValueError(
                     f"{term.loss.name} knows one label of a sample: blend none into it"
                 )

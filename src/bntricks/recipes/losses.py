@@ -20,8 +20,8 @@ def loss(
 ) -> Callable[[Callable[[Pass], Tensor]], Loss]:
     """Name a loss function, so that recipes can apply it to batch symbols. With `features`, it is
     also given what the head saw. With `each_class_once`, it is wrong for samples of a class that
-    came in an earlier task or is still to come. With `blends`, it can be applied to a mixed batch,
-    whose samples have a `partner` label as well."""
+    came in an earlier task or is still to come. With `blends`, it can be applied to a blended
+    batch, whose samples have a `partner` label as well."""
     return lambda function: Loss(name, function, features, each_class_once, blends)
 
 

@@ -15,12 +15,12 @@ from bntricks.recipes.language import (
     BM,
     BM2,
     Balanced,
+    Blended,
     Bmix,
     Bp,
     Bt,
     Copies,
     Method,
-    Mixed,
     Source,
     Union,
 )
@@ -61,7 +61,7 @@ def _batch(source: Source, t: int, stored: float) -> tuple[float, float]:
         case Union(left, right):
             (first, new), (second, also) = _batch(left, t, stored), _batch(right, t, stored)
             return first + second, (first * new + second * also) / (first + second)
-        case Mixed(of):
+        case Blended(of):
             return _batch(of, t, stored)
         case Copies(of):
             rows, new = _batch(of, t, stored)

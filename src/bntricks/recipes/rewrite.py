@@ -13,18 +13,18 @@ from bntricks.recipes.language import (
     BM,
     BM2,
     Bb,
+    Blended,
     Bmix,
     Bp,
     Bt,
     Copies,
     Method,
-    Mixed,
     Source,
     Term,
     Union,
     Update,
     balanced,
-    mixed,
+    blended,
 )
 from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
 
@@ -49,14 +49,14 @@ def bn_tricks(method: Method) -> Method:
 
     def rewrite(term: Term) -> Iterator[Term]:
         source = term.source
-        alpha = source.alpha if isinstance(source, Mixed) else 0.0
-        parts = tuple(_parts(source.of if isinstance(source, Mixed) else source))
+        alpha = source.alpha if isinstance(source, Blended) else 0.0
+        parts = tuple(_parts(source.of if isinstance(source, Blended) else source))
         for part in parts:
             if simulate and part in (Bt, Bmix):
-                yield replace(term, source=mixed(Bt, alpha))
-                yield replace(term, source=mixed(ema, alpha), shared=True)
+                yield replace(term, source=blended(Bt, alpha))
+                yield replace(term, source=blended(ema, alpha), shared=True)
             elif not simulate or len(parts) == 1:
-                yield replace(term, source=mixed(BM if part == BM2 else part, alpha))
+                yield replace(term, source=blended(BM if part == BM2 else part, alpha))
 
     updates = [Update(tuple(new for t in u.terms for new in rewrite(t))) for u in method.updates]
     return replace(method, ema=ema, updates=updates, together=False)

@@ -61,7 +61,7 @@ class Copies(Source):
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed(Source):
+class Blended(Source):
     """Its images and labels blended with one another (mixup, by shares from Beta(α, α))."""
 
     of: Source
@@ -97,9 +97,9 @@ Bmix = Symbol("B_t_mix")  # the current task with the memory mixed in by the loa
 balanced = Balanced
 
 
-def mixed(source: Source, alpha: float) -> Source:
+def blended(source: Source, alpha: float) -> Source:
     """The batch blended with itself, or as it is if α is 0."""
-    return Mixed(source, alpha) if alpha else source
+    return Blended(source, alpha) if alpha else source
 
 
 Bb = balanced(Bt, BM)

@@ -206,8 +206,9 @@ def _notes(groups: Sequence[Group]) -> list[str]:
     ]
     if mixed:
         notes.append(
-            f"Several protocols on {', '.join(mixed)}: labels say where a row differs from most; "
-            "nothing is averaged across them, and rows of different protocols do not compare."
+            f"Several protocols on {', '.join(mixed)}: labels say where a row departs from the "
+            "usual; nothing is averaged across them, and rows of different protocols are not "
+            "comparable."
         )
     notes += protocol_notes(groups)
     if any(group.cut_down for group in groups):

@@ -25,11 +25,11 @@ from bntricks.recipes.language import (
     BM,
     BM2,
     Balanced,
+    Blended,
     Bmix,
     Bp,
     Bt,
     Copies,
-    Mixed,
     Pass,
     Source,
     Term,
@@ -121,7 +121,7 @@ class Draws:
                 batch, replay = self.batch(current), self.batch(memory)
                 assert batch is not None
                 return balance(batch, replay, new=lesson.new, old=lesson.old, rule=self.state.rule)
-            case Mixed(of, alpha):
+            case Blended(of, alpha):
                 batch = self.batch(of)
                 return batch and blend(batch, alpha, self.state.replay_augmentation)
             case Copies(of):

@@ -27,11 +27,11 @@ TILE, UNION, BEHIND = 42, 14, 6
 
 def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
     """A batch, from its upper left corner."""
-    from bntricks.recipes.language import Balanced, Mixed, Union
+    from bntricks.recipes.language import Balanced, Blended, Union
 
     width = source_width(source)
     match source:
-        case Mixed(of):
+        case Blended(of):
             yield from tiles(of, x, y)
         case Union(left, right):
             first = source_width(left)
@@ -63,10 +63,10 @@ def tile(source: Source, x: float, y: float, width: float, height: float) -> Box
 
 
 def source_width(source: Source) -> float:
-    from bntricks.recipes.language import Balanced, Copies, Mixed, Union
+    from bntricks.recipes.language import Balanced, Blended, Copies, Union
 
     match source:
-        case Mixed(of):
+        case Blended(of):
             return source_width(of)
         case Union(left, right):
             return source_width(left) + UNION + source_width(right)
