@@ -4,8 +4,9 @@ The configuration was chosen, on other seeds, so that the paper's effect shows i
 cores. Each task but the first brings a kind of top that looks like those before it, so that new
 classes compete with old ones; the memory is small, because with a large one plain replay has
 nothing left to lose, but has some images of every class; there are some hundred steps a task,
-because φ matters only once the network has settled; and batches are even, because a step on a
-handful of images is a matter of luck.
+because φ matters only once the network has settled; and batches are even and the rate falls within
+a task, because a step on a handful of images is a matter of luck, and so are the last steps of a
+rate that stays high.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ def plan(*, seeds: int, quick: bool) -> list[Config]:
             stages=3,
             class_order=ORDER,
             even_batches=True,
+            schedule="cosine",
             memory=MEMORY,
             epochs=3 if quick else 30,
         )
