@@ -134,6 +134,34 @@ def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+SWALLOWED = """
+import os, signal, sys
+from bntricks.cli import main
+from bntricks import Learner
+
+observe = Learner.observe
+
+def asked_to_stop(self, *batch, **how):
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+    except SystemExit:  # as some compiled modules do while they are imported
+        pass
+    return observe(self, *batch, **how)
+
+Learner.observe = asked_to_stop
+sys.argv = ["bnt", *sys.argv[1:]]
+main()
+"""
+
+
+def test_a_request_to_stop_is_obeyed_whatever_a_step_does_with_it(model, second):
+    before = model.read_bytes()
+    learn = ["learn", second, "--epochs", "2", "--into", model]
+    done = subprocess.run([sys.executable, "-c", SWALLOWED, *learn], capture_output=True)
+    assert done.returncode == 143
+    assert model.read_bytes() == before
+
+
 def test_a_model_is_taught_by_one_at_a_time(refused, model, second):
     from bntricks.files import held
 

@@ -53,11 +53,12 @@ def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
     assert list(record.readings) == list(READINGS)
     assert read(record.path / "record.json").readings == record.readings
     groups = group([record])
-    assert [each.label for each in groups] == sorted(
-        f"er (correct {name})" for name in ("none", *READINGS)
-    )
+    assert [each.label for each in groups] == [
+        "er",
+        *sorted(f"er (correct {name})" for name in READINGS),
+    ]
     assert len({each.records[0].config.identity("") for each in groups}) == 5
-    bic, _, none, *_ = groups
+    none, bic, *_ = groups
     assert bic.records[0].acc == run(config(correct="bic"), out=out).acc
     assert none.records[0].accuracy == record.accuracy
 

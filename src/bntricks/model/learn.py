@@ -17,6 +17,7 @@ from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_samples, gather
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.networks.head import last_linear
+from bntricks.stopping import postponed
 from bntricks.streams import Images, Report
 from bntricks.training.loop import learn_epochs
 from bntricks.training.optimisers import check_rate
@@ -109,7 +110,11 @@ def teach(
     progress = Progress(sink, total=steps)
     learner.state.report = progress.work
     t = learner.state.lesson.t
-    learn_epochs(learner, x, y, epochs=epochs, progress=progress, task=t, tasks=t)
+    # A request to stop is obeyed between steps: within one, compiled code may swallow it.
+    with postponed() as asked_to_stop:
+        learn_epochs(
+            learner, x, y, epochs=epochs, progress=progress, task=t, tasks=t, stop=asked_to_stop
+        )
     learner.end(train.x, train.y)
     learner.net.eval()
 

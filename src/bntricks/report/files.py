@@ -20,7 +20,7 @@ from bntricks.report.latex import to_latex
 from bntricks.report.page import Section, report_html
 from bntricks.report.results import printed_verdicts
 from bntricks.report.tables import csv_text, to_csv, to_markdown
-from bntricks.runs.stopping import postponed
+from bntricks.stopping import postponed
 
 PAGE = "report.html"
 PIXELS_PER_INCH = 200

@@ -27,7 +27,7 @@ from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import Saved, checked
-from bntricks.runs.stopping import postponed
+from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory

@@ -27,7 +27,7 @@ from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
-from bntricks.runs.stopping import REQUESTS, postponed
+from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
 from bntricks.training.progress import Sink
 
