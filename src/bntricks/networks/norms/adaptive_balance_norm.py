@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.networks.norms import scheme
-from bntricks.networks.norms.row_weights import scaled_rows, weighted_moments
+from bntricks.networks.norms.row_moments import scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
 
 RATE = 0.1
