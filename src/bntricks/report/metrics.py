@@ -10,7 +10,12 @@ from bntricks.runs.metrics import ELSEWHERE, METRICS
 
 SHOWN = ("acc", "bwt", "forgetting")
 """In a table, unless others are chosen."""
-TITLES = {"acc": "ACC", "bwt": "BWT", "task_il_acc": "Task-IL ACC"}
+TITLES = {
+    "acc": "ACC",
+    "bwt": "BWT",
+    "task_il_acc": "Task-IL ACC",
+    "phi.oracle_gain": "ACC that a perfect φ would gain",
+}
 PARTS_OF_R = ("previous", "learned")
 """Further means of R that claims are made of."""
 LISTS = ("acc_after_each_task",)
