@@ -187,9 +187,9 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
     def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if not layer.training:
             return
-        x = doubled(inputs[0].detach().transpose(0, 1).flatten(1))  # [channels, values]
-        spread = x.var(1, correction=0) * (x.shape[1] / max(x.shape[1] - 1, 1))
-        seen = Moments(x.mean(1), spread, x.shape[1])
+        x = doubled(by_channel(inputs[0].detach()))
+        mean, var = mean_and_variance(x)
+        seen = Moments(mean, var * (len(x) / max(len(x) - 1, 1)), len(x))
         statistics[name] = statistics[name].merge(seen) if name in statistics else seen
 
     handles = [
@@ -201,6 +201,19 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
     finally:
         for handle in handles:
             handle.remove()
+
+
+def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of the channels of x [..., values, C], the variance biased. On a CPU `torch.var_mean` takes
+    several times as long, and so does any reduction whose last dimension is not the channels."""
+    mean = x.mean(-2)
+    centred = x - mean[..., None, :]
+    return mean, torch.linalg.vecdot(centred, centred, dim=-2) / x.shape[-2]
+
+
+def by_channel(x: Tensor) -> Tensor:
+    """The values of a layer's input as [values, C]."""
+    return x.movedim(1, -1).flatten(0, -2)
 
 
 @torch.no_grad()

@@ -13,9 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.norms import scheme
-from bntricks.networks.norms.row_moments import mean_and_variance
 from bntricks.networks.norms.variant import BatchNormVariant
-from bntricks.norm import move_phi
+from bntricks.norm import by_channel, mean_and_variance, move_phi
 
 R_MAX, D_MAX, PER_IMAGE = 3.0, 5.0, 1e-4
 
@@ -36,7 +35,7 @@ class BatchRenorm(BatchNormVariant):
         assert self.running_var is not None
         with torch.no_grad():
             values = x.float() if x.dtype == torch.bfloat16 else x
-            mean, var = mean_and_variance(values.movedim(1, -1).flatten(0, 2))
+            mean, var = mean_and_variance(by_channel(values))
             widened = PER_IMAGE * self.images_tracked.to(mean)
             r_max, d_max = (1 + widened).clamp(max=R_MAX), widened.clamp(max=D_MAX)
             sigma = (self.running_var + self.eps).sqrt()

@@ -6,13 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-
-def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the channels of x [..., values, C], the variance biased. On a CPU `torch.var_mean` takes
-    several times as long, and so does any reduction whose last dimension is not the channels."""
-    mean = x.mean(-2)
-    centred = x - mean[..., None, :]
-    return mean, torch.linalg.vecdot(centred, centred, dim=-2) / x.shape[-2]
+from bntricks.norm import mean_and_variance
 
 
 def row_moments(x: Tensor) -> tuple[Tensor, Tensor]:
