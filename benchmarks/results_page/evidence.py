@@ -122,12 +122,12 @@ def findings(evidence: Sequence[Evidence]) -> list[Finding]:
     judgements: dict[Any, dict[ScaleName, Judgement]] = {}
     for each in evidence:
         for judgement in each.with_runs:
-            judgements.setdefault(_key(judgement.claim), {})[each.scale] = judgement
+            judgements.setdefault(_key(each.study, judgement.claim), {})[each.scale] = judgement
     return [
         Finding(study, claim, tuple((scale, own[scale]) for scale in SCALES if scale in own))
         for study in map(load_study, STUDIES)
         for claim in study.claims
-        for own in [judgements.get(_key(claim), {})]
+        for own in [judgements.get(_key(study, claim), {})]
     ]
 
 
@@ -135,10 +135,19 @@ def distinct(findings: Sequence[Finding]) -> list[Finding]:
     """What two studies claim, once, as the first one words it."""
     by_key: dict[Any, Finding] = {}
     for finding in findings:
-        by_key.setdefault(_key(finding.claim), finding)
+        by_key.setdefault(_key(finding.study, finding.claim), finding)
     return list(by_key.values())
 
 
-def _key(claim: Claim) -> tuple[Any, ...]:
-    """What is compared, however it is worded."""
-    return claim.kind, claim.metric, claim.a, claim.b, claim.margin, claim.along
+def _key(study: Study, claim: Claim) -> tuple[Any, ...]:
+    """What is compared, however it is worded and whatever a study calls its variants."""
+    terms = [
+        (
+            weight,
+            side.method,
+            side.stream,
+            *sorted(study.variant(side.variant).values("paper").items()),
+        )
+        for weight, side in claim.terms()
+    ]
+    return claim.kind, claim.metric, claim.margin, *terms

@@ -56,7 +56,11 @@ def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
     """What BN Tricks does to one baseline."""
     a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
     key = ("greater", a, b)
-    own = {f.claim.metric: f for f in findings if (f.claim.kind, f.claim.a, f.claim.b) == key}
+    own = {
+        f.claim.metric: f
+        for f in findings
+        if f.study.of_the_paper and (f.claim.kind, f.claim.a, f.claim.b) == key
+    }
     both = [own[metric] for metric in METRICS]
     sentences = [
         _judged(scale, judgements, method, baseline)
@@ -152,7 +156,16 @@ def _layers(findings: Sequence[Finding]) -> str:
         and each.claim.b.variant
         and "-bnt" not in each.claim.b.method
     ]
-    return " ".join([LAYERS, _outcomes(own)])
+    by_side: dict[tuple[str, Side], list[Finding]] = {}
+    for each in own:
+        by_side.setdefault((each.study.title, each.claim.a), []).append(each)
+    groups = [group for group in by_side.values() if any(each.decisive for each in group)]
+    if not groups:
+        return f"{LAYERS} Not run yet."
+    lines = [f"{LAYERS} In ACC:", *(f"  - {_outcomes(group)}" for group in groups)]
+    if left := sum(each.decisive is None for each in own):
+        lines.append(f"  - {left} more have no verdict yet.")
+    return "\n".join(lines)
 
 
 def _phi_or_head(findings: Sequence[Finding]) -> str:
@@ -185,25 +198,26 @@ def _in_acc(findings: Sequence[Finding], *studies: str) -> list[Finding]:
     ]
 
 
-def _outcomes(own: Sequence[Finding]) -> str:
-    """Against whom a method comes out ahead in ACC, and against whom not."""
-    sentences = []
+def _outcomes(group: Sequence[Finding]) -> str:
+    """Against whom one form of BN Tricks comes out ahead, and against whom not."""
+    a, setting = group[0].claim.a, group[0].study.title.rsplit(", ")[-1]
+    name = ", ".join(filter(None, (f"{load_reported().titles[a.method]} {setting}", a.variant)))
+    parts = []
     for words, verdicts in OUTCOMES.items():
-        listed = [f"{_sides(f)} {_decisive(f)}" for f in own if f.verdict in verdicts]
-        if listed:
-            sentences.append(f"In ACC it is {words} {'; '.join(listed)}.")
-    left = sum(each.decisive is None for each in own)
-    if left == len(own):
-        return "Not run yet."
-    return " ".join([*sentences, f"{left} more have no verdict yet." if left else ""]).rstrip()
+        listed = [f"{_other(f)} {_decisive(f)}" for f in group if f.verdict in verdicts]
+        parts += [f"{words} {'; '.join(listed)}."] if listed else []
+    judged = [each.decisive for each in group if each.decisive]
+    scales = " and ".join(f"`{scale}`" for scale in dict.fromkeys(scale for scale, _ in judged))
+    seeds = seeds_of([judgement for _, judgement in judged])
+    return " ".join([f"{name}:", *map(sentence, parts), f"{sentence(seeds)}, {scales}."])
 
 
-def _sides(finding: Finding) -> str:
-    """Which form of BN Tricks stands against which layer."""
+def _other(finding: Finding) -> str:
+    """The other side of a comparison, without what both sides share."""
     a, b = finding.claim.a, finding.claim.b
     assert b is not None
-    titles = load_reported().titles
-    return f"{titles[b.method]} with {b.variant} ({titles[a.method]}, `{finding.study.name}`)"
+    layer = b.variant.removesuffix(a.variant).removesuffix(", ")
+    return load_reported().titles[b.method] + (f" with {layer}" if layer else "")
 
 
 def _rival(finding: Finding) -> str:
