@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from bntricks.methods import same_recipe
 from bntricks.report.charts import Figure
 from bntricks.report.claims_chart import verdict_chart
 from bntricks.report.files import svg
@@ -136,14 +137,17 @@ def tally(judgements: Sequence[Judgement]) -> str:
 
 
 def namesakes(groups: Sequence[Group]) -> list[str]:
-    """What was trained under another name of the same recipe."""
+    """What was trained under another name, of the same recipe or of one that trains the same θ."""
     lines = []
     for group in groups:
         names = {record.trained_as for record in group.records if record.trained_as}
         for name in sorted(names):
             seeds = [str(each.seed) for each in group.records if each.trained_as == name]
-            runs = f"its seeds {', '.join(seeds)} are that one's runs"
-            lines += [f"{group.method} is the recipe of {name}; {runs}.", ""]
+            alike = name in same_recipe(group.method, group.knobs["hyper"])
+            source = f"runs of {name}, which is the same recipe"
+            if not alike:
+                source = f"read off runs of {name}, which trains the same θ"
+            lines += [f"Of {group.method}, seeds {', '.join(seeds)} are {source}.", ""]
     return lines
 
 

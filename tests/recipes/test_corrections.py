@@ -144,7 +144,7 @@ def test_a_prior_is_the_share_of_each_class_in_what_was_trained_on_in_this_task(
 
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_reading_off_moves_nothing(name):
-    readings = {each: corrected(make("er"), each).classify for each in CORRECTIONS}
+    readings = {each: corrected(make("er"), each) for each in CORRECTIONS}
     with_readings, plain = learner(readings=readings), learner()
     state = digest(with_readings.state_dict())
     x, _ = whole(2)

@@ -22,6 +22,15 @@ def test_a_file_a_run_and_a_folder_of_runs_all_load(tmp_path):
     assert len(load_records([tmp_path, run, str(run / "record.json")])) == 2
 
 
+def test_a_run_of_its_own_counts_more_than_a_reading_of_another():
+    read = {"er-bnt": {"accuracy": [[90.0, None], [60.0, 60.0]], "task_il_accuracy": []}}
+    trunk, own = a_run("er-cur+buf", readings=read), a_run("er-bnt", final=61.0)
+    for given in ([trunk, own], [own, trunk]):
+        groups = {each.method: each.mean("acc") for each in group(given)}
+        assert groups == {"er-bnt": 61.0, "er-cur+buf": 50.0}
+    assert {each.method: each.mean("acc") for each in group([trunk])}["er-bnt"] == 60.0
+
+
 def test_nothing_to_report_is_said_with_the_place(tmp_path):
     with pytest.raises(UserError, match="no runs given"):
         load_records([])

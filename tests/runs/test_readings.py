@@ -108,6 +108,70 @@ def test_variants_of_cls_er_are_read_off_one_training(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+LONG = {"images_per_class": 32, "batch": 8, "epochs": 10, "momentum": 0.5}
+"""80 steps a task, where φ forgets within 60."""
+
+
+@pytest.mark.parametrize(
+    ("trained", "reading"),
+    [
+        ("er-cur+buf", "er-bnt"),
+        ("er-cur+buf", "er-track-memory"),
+        ("er-bnt", "er-track-memory"),
+        ("er-cur+prev", "er-bnt-no-simulator"),
+        ("er-ace", "er-ace-bnt"),
+    ],
+)
+def test_methods_whose_phi_follows_another_batch_are_read_off_one_training(trained, reading):
+    stream, own = resolve(config(method=trained, **LONG), None)
+    outcome, plain = train(own, stream, read=True), train(own, stream)
+    alone = train(resolved(method=reading, **LONG), stream)
+    assert outcome.readings[reading] == {"accuracy": alone.accuracy, "within": alone.within}
+    read = outcome.learner.read_by(reading)
+    assert digest(read.net.state_dict()) == digest(alone.learner.net.state_dict())
+    assert digest(plain.learner.net.state_dict()) == digest(outcome.learner.net.state_dict())
+    assert digest(read.net.state_dict()) != digest(outcome.learner.net.state_dict())
+    assert (outcome.accuracy, outcome.learner.cost) == (plain.accuracy, plain.learner.cost)
+    assert outcome.learner.state.since_skip is not None  # tracking passes were left out
+
+
+def test_a_reading_is_not_predicted_with_while_its_phi_is_stale():
+    stream, own = resolve(config(method="er-cur+buf"), None)
+    learner, task = build(own, stream, read=True), stream[0]
+    learner.begin(task.classes, task.train.x, task.train.y)
+    learner.observe(task.train.x[:8], task.train.y[:8], horizon=1000)
+    with pytest.raises(RuntimeError, match="running statistics lack tracking passes"):
+        learner.read_by("er-bnt").predict(task.test.x)
+
+
+def test_a_head_that_grows_grows_for_the_readings_too():
+    stream, own = resolve(config(method="er-cur+buf"), None)
+    learner, task = build(own, stream, read=True), stream[0]
+    learner.begin(task.classes, task.train.x, task.train.y)
+    learner.observe(task.train.x[:8], task.train.y[:8])
+    before = learner.read_by("er-bnt")
+    scores, phi = before.scores(task.test.x), digest(dict(before.net.named_buffers()))
+    learner.grow(12)
+    after = learner.read_by("er-bnt")
+    assert torch.allclose(after.scores(task.test.x)[:, :10], scores, atol=1e-5)
+    assert digest(dict(after.net.named_buffers())) == phi
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "er"},  # no other method trains θ as it does
+        {"method": "er-track-memory", "norm": "brn"},  # θ feels φ
+        {"method": "er-cur+buf", "norm": "gn"},  # there is no φ
+        {"method": "er-cur+buf", "recalibrate": "memory"},
+        {"method": "icarl-bnt-imbalance-tracker"},  # its teacher predicts with φ
+        {"method": "der++"},  # draws a second memory batch
+    ],
+)
+def test_a_method_whose_theta_would_differ_is_not_a_reading(options):
+    assert set(readings(resolved(**options))) <= set(READINGS)
+
+
 class PulledPlugError(Exception):
     pass
 
@@ -132,8 +196,9 @@ class Plug(Checkpoints):
         {"correct": "wa", "method": "er-bnt", "recalibrate": "memory"},
         {"head": "cosine", "correct": "prior", "method": "er-ace"},
         {"method": "cls-er"},
+        {"method": "er-cur+buf"},
     ],
-    ids=["readings", "aligned and recalibrated", "cosine", "averages"],
+    ids=["readings", "aligned and recalibrated", "cosine", "averages", "trackers"],
 )
 def test_going_on_gives_the_same_bits_and_readings(tmp_path, options):
     stream, own = resolve(config(**options), None)

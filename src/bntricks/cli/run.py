@@ -91,7 +91,8 @@ def run(
     epoch_accuracy
         Evaluate on all tasks so far after each epoch too.
     readings
-        Also read labels off the network by every correction that only rescores, without another
+        Also read labels off the network by every correction that only rescores, and as every
+        method would whose φ follows another batch while its θ is the same, without another
         training; `--correct` with the name of one does that too, and shows that one.
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has

@@ -235,6 +235,13 @@ class Method:
         return self.ema is not None and self.ema not in self.sources
 
     @property
+    def lets_phi_reach_theta(self) -> bool:
+        """Something that θ depends on may be made with φ: targets, what is stored, a stage."""
+        made_at_ends = self.teacher or self.averages or self.prepare or self.stages
+        stores_at_ends = self.memory is not None and self.memory.fills == "task end"
+        return bool(self.reads_ema or made_at_ends or stores_at_ends)
+
+    @property
     def sets_ema(self) -> Source | None:
         """The batch that φ stands for when a task is over, if a stage sets it: its `sets_ema`."""
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)

@@ -45,10 +45,17 @@ def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
 
 
 def unique(records: Iterable[Record]) -> list[Record]:
-    """Every run once, and every reading of it. Different results of the same run are an error:
-    nobody knows which to believe."""
+    """Every run once, and every reading of one that is not a run of its own as well."""
+    runs = list(records)
+    own = _by_identity(runs)
+    read = _by_identity(row for run in runs for row in run.rows()[1:])
+    return list({**read, **own}.values())
+
+
+def _by_identity(records: Iterable[Record]) -> dict[str, Record]:
+    """Different results of the same run are an error: nobody knows which to believe."""
     by_identity: dict[str, Record] = {}
-    for record in (row for trained in records for row in trained.rows()):
+    for record in records:
         identity = record.config.identity(record.data.fingerprint)
         first = by_identity.setdefault(identity, record)
         if first.accuracy != record.accuracy:
@@ -56,7 +63,7 @@ def unique(records: Iterable[Record]) -> list[Record]:
                 f"{record.method} on {record.stream}, seed {record.seed}, is there twice with "
                 f"different results: remove {_place(first)} or {_place(record)}"
             )
-    return list(by_identity.values())
+    return by_identity
 
 
 def _record_files(path: Path) -> list[Path]:

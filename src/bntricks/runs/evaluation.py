@@ -94,8 +94,9 @@ def _empty(tasks: int) -> Measured:
 
 
 def _read(learner: Learner, name: str, task: Task, scores: Tensor) -> Tensor:
-    """The scores of a task's test images by another classifier; where it rescores, no forward."""
-    other, classify = learner.read_by(name), learner.readings[name]
+    """The scores of a task's test images by a reading; where it only rescores, no forward."""
+    other = learner.read_by(name)
+    classify = other.method.classify
     if not isinstance(classify, Corrected):
         return other.scores(task.test.x)
     return classify.rescored({key: t.cpu() for key, t in other.state.fitted.items()}, scores)

@@ -36,6 +36,11 @@ def published_otherwise(config: Config) -> bool:
     return "as_published" in knobs(config.norm)
 
 
+def reads_phi(config: Config) -> bool:
+    """Whether φ takes part in every training pass."""
+    return getattr(_layer(config), "reads_phi", False)
+
+
 def check_norm(config: Config, method: Method) -> None:
     """Refuse what would train, and mean nothing."""
     layer = _layer(config)

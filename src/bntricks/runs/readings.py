@@ -1,8 +1,10 @@
-"""One training, several readings: runs that differ in how labels are read off train the very same
-network. One of them is trained, and the others are read off it whenever a task is over."""
+"""One training, several readings: runs that differ in how labels are read off, or in the batch that
+φ follows, train the very same θ. One of them is trained, and the others are read off it whenever a
+task is over."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,10 +12,12 @@ from pydantic import ValidationError
 
 from bntricks.errors import UserError
 from bntricks.methods import entries, find, make
-from bntricks.recipes.classifiers import LINEAR, Classifier
+from bntricks.networks.registry import is_imported
+from bntricks.recipes.classifiers import LINEAR
 from bntricks.recipes.language import Method
 from bntricks.recipes.rewrite import corrected, recalibrated
 from bntricks.runs.config import READINGS, Config
+from bntricks.runs.norms import check_norm, reads_phi
 
 
 def recipe(config: Config) -> Method:
@@ -27,7 +31,8 @@ def recipe(config: Config) -> Method:
 
 
 def trunk(config: Config) -> Config:
-    """The run whose network this one is read off; itself, if it has to be trained."""
+    """The run whose network this one is read off; itself, if it has to be trained. A method with
+    a φ of its own is a run of its own, too."""
     if config.correct in READINGS:
         return config.model_copy(update={"correct": "none"})
     return config.model_copy(update={"method": _siblings(config)[0]})
@@ -38,22 +43,44 @@ def name_of(config: Config) -> str:
     return config.correct if config.correct in READINGS else config.method
 
 
-def readings(config: Config) -> dict[str, Classifier]:
-    """How else labels can be read off the network that this run trains, by name."""
+def readings(config: Config) -> dict[str, Method]:
+    """What else can be read off the θ that this run trains, by name."""
     others = {
-        name: make(name, **config.hyper).classify
-        for name in _siblings(config)
-        if name != config.method
+        name: make(name, **config.hyper) for name in _siblings(config) if name != config.method
     }
     if config.correct == "none" and config.ranks == 1:
         for name in READINGS:
             with suppress(UserError):  # it does not apply
-                others[name] = recipe(config.model_copy(update={"correct": name})).classify
+                others[name] = recipe(config.model_copy(update={"correct": name}))
+        others |= _other_trackers(config)
+    return others
+
+
+def _other_trackers(config: Config) -> dict[str, Method]:
+    """Methods that differ from this one only in the batch that φ follows, where θ never feels φ
+    and no further batch has to be drawn. A network of the user's may normalise in any way."""
+    own = recipe(config)
+    feels_phi = own.lets_phi_reach_theta or reads_phi(config) or is_imported(config.net)
+    if feels_phi or config.compile:
+        return {}
+    drawn = {symbol for source in own.sources for symbol in source.symbols()}
+    others = {}
+    for name in _alike(config, lambda method: replace(method, ema=None)):
+        other = make(name, **config.hyper)
+        if other.ema not in (None, own.ema) and drawn.issuperset(other.ema.symbols()):
+            with suppress(UserError):  # the norm has no φ, or moves it by itself
+                check_norm(config, other)
+                others[name] = other
     return others
 
 
 def _siblings(config: Config) -> list[str]:
     """Methods that differ from this one in the classifier alone, in the order they are listed."""
+    return _alike(config, lambda method: replace(method, classify=LINEAR))
+
+
+def _alike(config: Config, common: Callable[[Method], Method]) -> list[str]:
+    """This method, and those that differ from it but have this in common with it."""
     hyper = {**find(config.method).hyper(config.stream), **config.hyper}
     own = make(config.method, **hyper)
     names = []
@@ -61,7 +88,7 @@ def _siblings(config: Config) -> list[str]:
         if entry.hyper().keys() == hyper.keys():
             with suppress(ValidationError):  # it allows less
                 other = entry.factory(**hyper)
-                alike = replace(other, classify=LINEAR) == replace(own, classify=LINEAR)
+                alike = common(other) == common(own)
                 if entry.name == config.method or (alike and other != own):
                     names.append(entry.name)
     return names

@@ -56,6 +56,7 @@ class Learned(Part):
     recorded: Tensor | None
     fitted: dict[str, Tensor] = Field(default_factory=dict)
     readings: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
+    twins: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
     averages: dict[str, dict[str, Tensor]] = Field(default_factory=dict)
     trained_on: Tensor | None = None
     cost: dict[str, Count]
@@ -111,6 +112,9 @@ def checked(
         raise ValueError("its recorded outputs are those of another network")
     if any(_kinds(own) != _kinds(net.state_dict()) for own in learner.averages.values()):
         raise ValueError("its averages are those of another network")
+    buffers = _kinds(dict(net.named_buffers()))
+    if any(_kinds(own) != buffers for own in learner.twins.values()):
+        raise ValueError("the running statistics of a reading are those of another network")
     _check_memory(learner.memory, stream, set(range(outputs)))
     return saved
 

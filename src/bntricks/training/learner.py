@@ -20,16 +20,15 @@ from bntricks.batch import Batch, check_finite
 from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
-from bntricks.norm import mode
+from bntricks.norm import copy_buffers, mode, with_own_phi
 from bntricks.recipes.averages import slow_copy
-from bntricks.recipes.classifiers import Classifier
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
 from bntricks.recipes.protocols import check_task_free, splits_classes
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
-from bntricks.training.state import Cost, State, View, no_samples
+from bntricks.training.state import Cost, State, Twin, View, no_samples
 from bntricks.training.step import step
 
 
@@ -49,7 +48,8 @@ class Learner:
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
     (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. It computes on
     `device`, or else where the network is. A weight decay comes on top of the method's own.
-    `readings` are other classifiers, by name, that labels are read off by as well (`read_by`).
+    `readings` are other methods, by name, that would train the very same θ: what they would have
+    predicted with it can be had as well (`read_by`).
     Further keywords are those of `State`.
 
     With `task_free`, nobody says where tasks begin and end: `observe` every batch, whatever classes
@@ -71,7 +71,7 @@ class Learner:
         view: View = identity,
         device: str | None = None,
         task_free: bool = False,
-        readings: Mapping[str, Classifier] = MappingProxyType({}),
+        readings: Mapping[str, Method] = MappingProxyType({}),
         **protocol: Any,
     ) -> None:
         if task_free:
@@ -102,6 +102,11 @@ class Learner:
             replay_augmentation=generators.replay_augmentation,
             averaging=generators.averaging,
             averages={average.name: slow_copy(net) for average in method.averages},
+            twins={
+                name: Twin(reading.ema, with_own_phi(net))
+                for name, reading in readings.items()
+                if reading.ema is not None and reading.ema != method.ema
+            },
             **protocol,
         )
 
@@ -154,7 +159,7 @@ class Learner:
             self.state.lesson = lesson
             self.method.prepare(self.state, samples)
         self.state.trained_on = no_samples()
-        self.net.train()
+        self.state.train_mode()
 
     def mix_in_memory(
         self, x: Tensor, y: Tensor, change: Callable[[Tensor], Tensor] | None = None
@@ -186,7 +191,7 @@ class Learner:
         raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
         if self.task_free:
             self.state.lesson = unannounced_lesson(self.state.lesson, raw.y)
-            self.net.train()
+            self.state.train_mode()
         check_announced(raw.y, self.state.lesson.announced)
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
@@ -221,6 +226,9 @@ class Learner:
         for net in self.state.averages.values():  # to the same new rows as the network's
             grow(net, outputs, self.generators.init.clone_state())
         grow(self.net, outputs, self.generators.init)
+        for twin in self.state.twins.values():
+            buffers, twin.net = dict(twin.net.named_buffers()), with_own_phi(self.net)
+            copy_buffers(twin.net, buffers)
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
@@ -257,11 +265,11 @@ class Learner:
         return self.net if network is None else network(self.state)
 
     def read_by(self, name: str) -> Learner:
-        """This learner with the classifier of this reading, to predict and not to train with."""
-        other = copy.copy(self)
-        method = replace(self.method, classify=self.readings[name])
+        """This learner as the method of this reading, to predict and not to train with."""
+        other, twin = copy.copy(self), self.state.twins.get(name)
+        net = self.net if twin is None else twin.net
         fitted = self.state.readings.get(name, {})
-        other.state = replace(self.state, method=method, fitted=fitted)
+        other.state = replace(self.state, net=net, method=self.readings[name], fitted=fitted)
         return other
 
     def with_net(self, net: nn.Module) -> Learner:

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from bntricks.norm import copy_buffers
 from bntricks.recipes.lesson import Lesson
 from bntricks.seeds import Generators
 from bntricks.training.state import Cost, State, no_samples
@@ -31,6 +32,7 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "recorded": state.recorded,
         "fitted": state.fitted if lasting else {},
         "readings": state.readings,
+        "twins": {name: dict(twin.net.named_buffers()) for name, twin in state.twins.items()},
         "averages": {name: net.state_dict() for name, net in state.averages.items()},
         "trained_on": state.trained_on,
         "cost": asdict(state.cost),
@@ -61,8 +63,10 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
         reading: {name: t.to(device) for name, t in fitted.items()}
         for reading, fitted in values.get("readings", {}).items()
     }
+    for name, twin in state.twins.items():
+        copy_buffers(twin.net, values["twins"][name])
     for name, net in state.averages.items():
         net.load_state_dict(values["averages"][name])
     state.trained_on = values.get("trained_on", no_samples())
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
-    state.net.train()
+    state.train_mode()

@@ -18,7 +18,7 @@ from bntricks.networks.head import features, seen_by_head
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
-from bntricks.recipes.language import Method
+from bntricks.recipes.language import Method, Source
 from bntricks.recipes.lesson import Lesson
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
@@ -40,6 +40,14 @@ class Cost:
     images: int = 0
     tracking_forwards: int = 0
     tracking_skipped: int = 0
+
+
+@dataclass
+class Twin:
+    """The network with a φ of its own, which follows another batch than the recipe's does."""
+
+    ema: Source
+    net: nn.Module
 
 
 def no_samples() -> Tensor:
@@ -87,6 +95,8 @@ class State:
     """The recipe's slow copies of the network, by name."""
     readings: dict[str, Fitted] = field(default_factory=dict)
     """What other classifiers have learned that labels are read off by, too, by name."""
+    twins: dict[str, Twin] = field(default_factory=dict)
+    """For each reading whose φ follows another batch: the network with that φ."""
     trained_on: Tensor = field(default_factory=no_samples)
     """How many samples of each class have moved θ in this task, those of the memory included."""
     cost: Cost = field(default_factory=Cost)
@@ -94,6 +104,11 @@ class State:
     """The processes that share a step."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
+
+    def train_mode(self) -> None:
+        """All networks that batches of a step pass through are in training mode."""
+        for net in (self.net, *(twin.net for twin in self.twins.values())):
+            net.train()
 
     def count(self, labels: Tensor) -> None:
         """Add the samples of a batch to those that have moved θ. Their classes need not be the
