@@ -34,6 +34,12 @@ QUESTION = (
 )
 
 
+PHI = (
+    "**What does a balanced φ gain by itself?** Where θ is trained in separate forwards, {apart}: "
+    "ER-BNT has the θ of ER-Cur+Buf, to the bit, and differs from it in φ alone. {figures_apart} "
+    "Where θ is trained in joint forwards, {joint}: that is ER with φ set to the moments of the "
+    "memory after each task, against ER. {figures_joint}"
+)
 LAYERS = "**Against which other normalisations does BN Tricks win?**"
 HEAD = "**Is it φ or the head?**"
 OUTCOMES = {
@@ -47,6 +53,7 @@ def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list
     return [
         *(_gain(method, baseline, findings) for method, baseline in PAIRS.items()),
         _doubled_gradient(evidence, findings),
+        _balanced_phi(findings),
         _layers(findings),
         _phi_or_head(findings),
     ]
@@ -55,13 +62,7 @@ def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list
 def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
     """What BN Tricks does to one baseline."""
     a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
-    key = ("greater", a, b)
-    own = {
-        f.claim.metric: f
-        for f in findings
-        if f.study.of_the_paper and (f.claim.kind, f.claim.a, f.claim.b) == key
-    }
-    both = [own[metric] for metric in METRICS]
+    both = _ahead(a, b, findings)
     sentences = [
         _judged(scale, judgements, method, baseline)
         if any(map(is_judged, judgements))
@@ -70,6 +71,15 @@ def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
     ]
     answer = _by_metric(both, ANSWERS)
     return " ".join([f"**{method} over {baseline}: {answer}.**", *sentences])
+
+
+def _ahead(a: Side, b: Side, findings: Sequence[Finding]) -> list[Finding]:
+    """Whether one side has more of each metric than the other."""
+    own: dict[str, Finding] = {}
+    for each in findings:
+        if (each.claim.kind, each.claim.a, each.claim.b) == ("greater", a, b):
+            own.setdefault(each.claim.metric, each)
+    return [own[metric] for metric in METRICS]
 
 
 def _judged(scale: ScaleName, judgements: Sequence[Judgement], method: str, baseline: str) -> str:
@@ -139,11 +149,31 @@ def _share(control: Evidence) -> str:
 _ER = Side(method="er", stream=STREAM)
 _ER_DOUBLED = Side(method="er", stream=STREAM, variant=DOUBLED)
 _ER_BNT = Side(method="er-bnt", stream=STREAM)
+_ER_BUF = Side(method="er-cur+buf", stream=STREAM)
+_ER_RECALIBRATED = Side(method="er-recalibrate", stream=STREAM)
 
 
 def _by_seed(control: Evidence, side: Side, metric: str) -> dict[int, float]:
     own = groups_of(control.study, control.scale, side, control.groups)
     return {record.seed: record.metrics[metric] for each in own for record in each.records}
+
+
+def _balanced_phi(findings: Sequence[Finding]) -> str:
+    """The same training with another φ, for the two ways to train θ."""
+    answers = {
+        "holds": "it helps",
+        "suggested": "it seems to help",
+        "undecided": "it is undecided whether it helps",
+        "doubtful": "it seems to harm",
+        "does not hold": "it harms",
+        "too few seeds": "there are too few seeds to say",
+        "not run": "that was not run yet",
+    }
+    words = {}
+    for name, sides in {"apart": (_ER_BNT, _ER_BUF), "joint": (_ER_RECALIBRATED, _ER)}.items():
+        both = _ahead(*sides, findings)
+        words |= {name: _by_metric(both, answers), f"figures_{name}": figures(both)}
+    return " ".join(PHI.format(**words).split())
 
 
 def _layers(findings: Sequence[Finding]) -> str:

@@ -115,6 +115,20 @@ def test_the_share_of_the_doubled_gradient_is_over_the_seeds_that_all_have():
     assert "alone gains +1.50 points of ACC, where ER-BNT gains +10.05, and " in text
 
 
+def test_the_summary_says_what_a_balanced_phi_gains_for_either_way_to_train():
+    trained = [
+        *gain(10.0),
+        *runs("er-cur+buf", [40.0, 41.0, 42.5]),
+        *runs("er-recalibrate", [45.0, 46.0, 47.5]),
+    ]
+    text = headlines(gather(trained), findings(gather(trained)))[4]
+    assert "separate forwards, it seems to help: ER-BNT has the θ of ER-Cur+Buf" in text
+    assert "differs from it in φ alone. ACC +19.93 (19.42 to 20.45; paper +5.25), BWT" in text
+    assert "joint forwards, it seems to harm: that is ER with φ set to" in text
+    assert "against ER. ACC -4.83 (-5.55 to -4.12), BWT" in text
+    assert "joint forwards, that was not run yet: " in headlines([], findings([]))[4]
+
+
 def test_every_claim_with_runs_stands_in_the_list_of_its_verdict():
     trained = [
         *gain(10.0),
@@ -183,7 +197,7 @@ def test_the_summary_says_which_layers_bn_tricks_is_ahead_of():
         *runs("er", [55.0, 61.0, 68.0], "lite", norm="brn"),
         *runs("er-bnt", [90.0, 91.0, 92.5], "lite", norm="brn"),
     ]
-    text = headlines(gather(trained), findings(gather(trained)))[4]
+    text = headlines(gather(trained), findings(gather(trained)))[5]
     question, outcomes, rest = text.splitlines()
     assert question == "**Against which other normalisations does BN Tricks win?** In ACC:"
     assert outcomes.startswith("  - ER-BNT over many epochs: Ahead of ER with GN +19.93 (19.42 to")
@@ -191,7 +205,7 @@ def test_the_summary_says_which_layers_bn_tricks_is_ahead_of():
     assert " Behind ER with CN -10.07 " in outcomes
     assert outcomes.endswith(". 3 seeds, `lite`.")
     assert rest.endswith("more have no verdict yet.")
-    assert headlines([], findings([]))[4].endswith("** Not run yet.")
+    assert headlines([], findings([]))[5].endswith("** Not run yet.")
 
 
 def test_what_both_sides_of_a_comparison_share_is_said_once():
@@ -200,7 +214,7 @@ def test_what_both_sides_of_a_comparison_share_is_said_once():
         *runs("der++-bnt", [50.0, 51.0, 52.0], **ten),
         *runs("der++-joint", [40.0, 41.0, 42.5], **ten),
     ]
-    text = headlines(gather(trained), findings(gather(trained)))[4]
+    text = headlines(gather(trained), findings(gather(trained)))[5]
     assert "- DER++-BNT in a single pass, batches of 10: Ahead of DER++-Joint +9.83 " in text
 
 
@@ -239,11 +253,11 @@ def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
         *runs("er", [54.0, 55.0, 56.5], "lite", correct="wa"),
         *runs("er-bnt", [61.0, 62.0, 63.5], "lite", correct="wa"),
     ]
-    text = headlines(gather(trained), findings(gather(trained)))[5]
+    text = headlines(gather(trained), findings(gather(trained)))[6]
     assert "Correcting the head gains ER in ACC: WA +4.17 (3.45 to 4.88)." in text
     assert "ER-BNT has more ACC than ER with such a head: WA +5.93" in text
     assert "ER-BNT loses with such a head: WA +3.10" in text
-    assert headlines([], findings([]))[5].endswith("** Not run yet.")
+    assert headlines([], findings([]))[6].endswith("** Not run yet.")
 
 
 def test_a_run_with_the_streams_own_memory_is_one_of_a_study_that_does_not_name_it():
