@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from textwrap import fill, indent
 
+import readme
+
 ROOT = Path(__file__).parents[1]
-README, FIGURE = ROOT / "README.md", ROOT / "docs" / "figures" / "demo.svg"
-BLOCK = re.compile(r"(?<=<!-- demo -->\n).*?(?=<!-- /demo -->)", re.DOTALL)
+FIGURE = ROOT / "docs" / "figures" / "demo.svg"
 PAGE = re.compile(r"results in .*, a page to look at: (.*)\n")
 
 SAID = "It printed this, and another machine gives other last digits:"
@@ -34,8 +35,7 @@ def main() -> None:
     shutil.copyfile(Path(page[1]).parent / "figures" / "old-and-new.svg", FIGURE)
     lines = [line.rstrip() for line in PAGE.sub("", printed).strip().splitlines()]
     wrapped = "\n".join(fill(line, 98) if len(line) > 98 else line for line in lines)
-    block = f"\n{SAID}\n\n{indent(wrapped, '    ')}\n\n{PICTURE}\n\n"
-    README.write_text(BLOCK.sub(lambda _: block, README.read_text("utf-8")), encoding="utf-8")
+    readme.put("demo", f"{SAID}\n\n{indent(wrapped, '    ')}\n\n{PICTURE}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write docs/results.md from the records in docs/results, and nothing else.
+"""Write docs/results.md, and what README.md quotes of it, from the records in docs/results alone.
 
     python benchmarks/write_results.py
 
@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+import readme
 from bntricks.methods import same_recipe
 from bntricks.report.charts import Figure
 from bntricks.report.claims_chart import verdict_chart
@@ -31,6 +32,7 @@ from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged
 from results_page.lengths import lengths
 from results_page.missing import missing
+from results_page.quoted import quoted
 from results_page.scales import scales_table
 from results_page.summary import summary
 from results_page.wording import sentence
@@ -59,13 +61,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=DOCS, help="where the page and its figures go")
     out = parser.parse_args().out
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    text, figures = page(load_records([DOCS / "results"]))
+    records = load_records([DOCS / "results"])
+    text, figures = page(records)
     for name, figure in figures.items():
         (out / "figures" / f"{name}.svg").write_bytes(svg(figure))
     for path in figure_files(out):
         if path.stem not in figures:
             path.unlink()
     (out / "results.md").write_text(text, encoding="utf-8")
+    if out == DOCS:
+        readme.put("results", quoted(records))
 
 
 def figure_files(docs: Path) -> list[Path]:

@@ -6,10 +6,12 @@ from bntricks.paper import load_study
 from bntricks.report.records import load_records
 from helpers import records
 from helpers.pages import DOCS
+from readme import part
 from results_page.evidence import STUDIES, findings, gather
 from results_page.headlines import headlines
 from results_page.lengths import lengths
 from results_page.missing import WANTED, missing
+from results_page.quoted import quoted
 from results_page.summary import KNOWN, summary
 from write_results import figure_files, page
 
@@ -46,9 +48,11 @@ def finding(text, trained):
 
 
 def test_the_page_is_what_its_script_writes():
-    text, figures = page(load_records([DOCS / "results"]))
+    trained = load_records([DOCS / "results"])
+    text, figures = page(trained)
     written = (DOCS / "results.md").read_text(encoding="utf-8")
     assert text == written, "run `python benchmarks/write_results.py`"
+    assert quoted(trained) == part("results"), "run `python benchmarks/write_results.py`"
     assert {path.stem for path in figure_files(DOCS)} == figures.keys()
 
 
