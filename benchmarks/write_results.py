@@ -32,6 +32,7 @@ from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged
 from results_page.lengths import lengths
 from results_page.missing import missing
+from results_page.other_phi import other_phi
 from results_page.quoted import quoted
 from results_page.scales import scales_table
 from results_page.summary import summary
@@ -89,7 +90,7 @@ def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
     telling = [e for e in evidence if any((e.study.name, j.claim) in first for j in e.with_runs)]
     for _, own in groupby(telling, key=lambda each: each.study.name):
         lines += section(list(own), notes, figures)
-    lines += [*lengths(records), *missing(records)]
+    lines += [*other_phi(records), *lengths(records), *missing(records)]
     return "\n".join(lines).rstrip() + "\n", figures
 
 

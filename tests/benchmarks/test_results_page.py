@@ -11,6 +11,7 @@ from results_page.evidence import STUDIES, findings, gather
 from results_page.headlines import headlines
 from results_page.lengths import lengths
 from results_page.missing import WANTED, missing
+from results_page.other_phi import other_phi
 from results_page.quoted import quoted
 from results_page.summary import KNOWN, summary
 from write_results import figure_files, page
@@ -131,6 +132,27 @@ def test_the_summary_says_what_a_balanced_phi_gains_for_either_way_to_train():
     assert "joint forwards, it seems to harm: that is ER with φ set to" in text
     assert "against ER. ACC -4.83 (-5.55 to -4.12), BWT" in text
     assert "joint forwards, that was not run yet: " in headlines([], findings([]))[4]
+
+
+def test_what_another_phi_would_reach_is_the_mean_of_the_probed_runs():
+    probed = [
+        records.a_run(
+            "er",
+            seed,
+            r=matrix(acc),
+            phi={"acc": acc, "oracle_acc": acc + 5, "task_acc": 80.0, "oracle_gain": 5.0}
+            | ({"memory_acc": 36.0} if seed else {}),
+            **load_study("pilot").values("medium", STREAM),
+        )
+        for seed, acc in enumerate([40.0, 42.0])
+    ]
+    single_pass = [
+        run.model_copy(update={"phi": probed[0].phi}) for run in runs("er", [9], epochs=1)
+    ]
+    assert other_phi(single_pass) == other_phi(gain(1.0)) == []
+    _, table, _ = other_phi([*probed, *single_pass, *runs("er-bnt", [60.0, 61.0])])
+    (row,) = [line for line in table.splitlines() if line.startswith("| er")]
+    assert row == "| er | 41.0 ± 1.4 | 36.0 | 46.0 ± 1.4 | 80.0 ± 0.0 | 2 |"
 
 
 def test_every_claim_with_runs_stands_in_the_list_of_its_verdict():
