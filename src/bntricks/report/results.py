@@ -28,6 +28,7 @@ from bntricks.report.verdicts import (
 SHARE = "New share of φ"
 COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", SHARE, "Images/s")
 SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
+READ_OFF = "A row that was read off a run of another method has that run's cost."
 SHARES = (
     f"{SHARE}: how much of the running statistics belongs to the newest task when the fifth ends, "
     "by the method's recipe; 0.20 would be balanced."
@@ -55,7 +56,8 @@ def cost_table(groups: Sequence[Group]) -> Table:
     """What each group learned from, and what its steps cost."""
     whole = results_table(groups)
     kept = [index for index, name in enumerate(whole.columns) if name in COST]
-    notes = (SPEED, SHARES) if SHARE in whole.names else (SPEED,)
+    read_off = any(record.trained_as for group in groups for record in group.records)
+    notes = (SPEED, *[READ_OFF] * read_off, *[SHARES] * (SHARE in whole.names))
     return replace(only(whole, kept), title="Data and cost", notes=notes)
 
 

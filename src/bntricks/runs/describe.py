@@ -36,7 +36,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
         config=config,
         accuracy=tuple(map(tuple, outcome.accuracy)),
         task_il_accuracy=tuple(map(tuple, outcome.within)),
-        readings=_readings(outcome),
+        readings=_readings(config, outcome),
         before_learning=before,
         epoch_accuracy=tuple(map(EpochAccuracy.model_validate, outcome.epochs)) or None,
         confusion=outcome.confusion or None,
@@ -77,13 +77,14 @@ def _new_share(config: Config, method: Method) -> float | None:
     return new_share(method, t=5)
 
 
-def _readings(outcome: Outcome) -> dict[str, Reading] | None:
+def _readings(config: Config, outcome: Outcome) -> dict[str, Reading] | None:
     if outcome.readings is None:
         return None
     return {
         name: Reading(
             accuracy=tuple(map(tuple, own["accuracy"])),
             task_il_accuracy=tuple(map(tuple, own["within"])),
+            new_share_of_phi=_new_share(config, outcome.learner.readings[name]),
         )
         for name, own in outcome.readings.items()
     }

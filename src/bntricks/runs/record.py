@@ -34,6 +34,7 @@ Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -60,6 +61,7 @@ class Reading(_Part):
 
     accuracy: Accuracies
     task_il_accuracy: Accuracies
+    new_share_of_phi: Share | None = None
 
 
 class Seconds(_Part):
@@ -93,7 +95,7 @@ class Record(_Part):
     tracking_forwards: Count = 0
     tracking_skipped: Count = 0
     peak_memory_mb: Amount = 0.0
-    new_share_of_phi: Annotated[float, Field(ge=0, le=1)] | None = None
+    new_share_of_phi: Share | None = None
     """The newest task's part of φ when the fifth task ends; None where the recipe and the options
     leave it open, and in older records."""
     distinct: Count | None = None
@@ -158,8 +160,8 @@ class Record(_Part):
         return [self, *map(self.read_as, self.readings or ())]
 
     def read_as(self, name: str | None) -> Record:
-        """The reading of this name as a record of its own; None is the run itself. What is
-        measured beside the two matrices is not of it."""
+        """The reading of this name as a record of its own; None is the run itself. What else was
+        measured is not of it, and its cost is the run's."""
         if name is None or self.readings is None:
             return self
         corrects = name in READINGS
@@ -168,7 +170,7 @@ class Record(_Part):
             **{field: getattr(self, field) for field in type(self).model_fields}
             | dict(self.readings[name])
             | dict.fromkeys(("readings", "phi", "biased_phi", "confusion"))
-            | dict.fromkeys(("before_learning", "epoch_accuracy", "new_share_of_phi"))
+            | dict.fromkeys(("before_learning", "epoch_accuracy"))
             | {"config": self.config.model_copy(update=change)}
             | {"trained_as": self.trained_as if corrects else self.method}
         )
