@@ -48,7 +48,7 @@ def other_phi(records: Sequence[Record]) -> list[str]:
 
 def _table(groups: Sequence[Group]) -> Table:
     return Table(
-        f"The same θ under another φ, `{SCALE}` scale",
+        f"The same θ under another φ, {SCALE} scale",
         ("Method", *COLUMNS, "Seeds"),
         tuple(
             (Cell(each.label), *_accuracies(each), number(len(each.records), 0)) for each in groups

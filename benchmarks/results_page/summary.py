@@ -15,10 +15,17 @@ from results_page.evidence import FEWEST_SEEDS, JUDGED, STUDIES, Evidence, Findi
 from results_page.headlines import headlines
 from results_page.wording import figures, sentence
 
+METRICS = ("ACC", "BWT")
 KNOWN: dict[str, str] = {
     "After the second task ER-Cur+Prev has a lower ACC than ER-Balance-Batch on Seq-CIFAR-10": (
         "(In the second task old and new classes are equally many, so there ER-Balance-Batch is "
         "still ER.)"
+    ),
+    **dict.fromkeys(
+        (f"iCaRL-BNT has a higher {metric} than iCaRL on Seq-CIFAR-10" for metric in METRICS),
+        "(iCaRL compares features with class means that it takes under the same φ, and [another φ]"
+        "(#what-the-same-θ-would-reach-under-another-φ) gained it nothing in the run that was "
+        "probed.)",
     ),
 }
 """What is known about a claim, by its text: why it does not hold, or what its figure does not say,
