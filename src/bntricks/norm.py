@@ -7,7 +7,6 @@ interpreter this is the only place that touches `training` or tracking flags.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -239,18 +238,6 @@ def move_phi(layer: _BatchNorm, mean: Tensor, var: Tensor) -> None:
         weight = 1.0 if counter is None else 1 / counter.to(layer.running_mean.dtype)
     layer.running_mean.lerp_(mean.to(layer.running_mean), weight)
     layer.running_var.lerp_(var.to(layer.running_var), weight)
-
-
-def with_own_phi(net: nn.Module) -> nn.Module:
-    """The network once more: the very same parameters, and a φ of its own."""
-    return copy.deepcopy(net, {id(parameter): parameter for parameter in net.parameters()})
-
-
-@torch.no_grad()
-def copy_buffers(net: nn.Module, buffers: Mapping[str, Tensor]) -> None:
-    """Give a network these buffers: its φ, counters included."""
-    for name, buffer in net.named_buffers():
-        buffer.copy_(buffers[name])
 
 
 def set_phi(net: nn.Module, like: nn.Module) -> None:

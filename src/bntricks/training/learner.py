@@ -20,7 +20,7 @@ from bntricks.batch import Batch, check_finite
 from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
 from bntricks.networks.head import grow
-from bntricks.norm import copy_buffers, mode, with_own_phi
+from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
@@ -28,8 +28,9 @@ from bntricks.recipes.protocols import check_task_free, splits_classes
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
-from bntricks.training.state import Cost, State, Twin, View, no_samples
+from bntricks.training.state import Cost, State, View, no_samples
 from bntricks.training.step import step
+from bntricks.training.twins import twins
 
 
 def identity(x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -102,11 +103,7 @@ class Learner:
             replay_augmentation=generators.replay_augmentation,
             averaging=generators.averaging,
             averages={average.name: slow_copy(net) for average in method.averages},
-            twins={
-                name: Twin(reading.ema, with_own_phi(net))
-                for name, reading in readings.items()
-                if reading.ema is not None and reading.ema != method.ema
-            },
+            twins=twins(net, method, readings),
             **protocol,
         )
 
@@ -226,9 +223,8 @@ class Learner:
         for net in self.state.averages.values():  # to the same new rows as the network's
             grow(net, outputs, self.generators.init.clone_state())
         grow(self.net, outputs, self.generators.init)
-        for twin in self.state.twins.values():
-            buffers, twin.net = dict(twin.net.named_buffers()), with_own_phi(self.net)
-            copy_buffers(twin.net, buffers)
+        own = self.state.twins
+        self.state.twins = {name: twin.regrown(self.net) for name, twin in own.items()}
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bntricks.norm import copy_buffers
 from bntricks.recipes.lesson import Lesson
 from bntricks.seeds import Generators
 from bntricks.training.state import Cost, State, no_samples
@@ -32,7 +31,7 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "recorded": state.recorded,
         "fitted": state.fitted if lasting else {},
         "readings": state.readings,
-        "twins": {name: dict(twin.net.named_buffers()) for name, twin in state.twins.items()},
+        "twins": {name: twin.buffers for name, twin in state.twins.items()},
         "averages": {name: net.state_dict() for name, net in state.averages.items()},
         "trained_on": state.trained_on,
         "cost": asdict(state.cost),
@@ -64,7 +63,7 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
         for reading, fitted in values.get("readings", {}).items()
     }
     for name, twin in state.twins.items():
-        copy_buffers(twin.net, values["twins"][name])
+        twin.copy_buffers(values["twins"][name])
     for name, net in state.averages.items():
         net.load_state_dict(values["averages"][name])
     state.trained_on = values.get("trained_on", no_samples())

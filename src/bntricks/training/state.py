@@ -18,11 +18,12 @@ from bntricks.networks.head import features, seen_by_head
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
-from bntricks.recipes.language import Method, Source
+from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant
+from bntricks.training.twins import Twin
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
@@ -40,14 +41,6 @@ class Cost:
     images: int = 0
     tracking_forwards: int = 0
     tracking_skipped: int = 0
-
-
-@dataclass
-class Twin:
-    """The network with a φ of its own, which follows another batch than the recipe's does."""
-
-    ema: Source
-    net: nn.Module
 
 
 def no_samples() -> Tensor:
