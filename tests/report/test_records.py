@@ -8,7 +8,7 @@ import pytest
 
 from bntricks.errors import UserError
 from bntricks.report.groups import best, group
-from bntricks.report.records import load_records
+from bntricks.report.records import load_records, with_readings
 from bntricks.runs.record_file import NAME
 from helpers.records import HOSTILE, a_run, runs, written
 
@@ -26,9 +26,11 @@ def test_a_run_of_its_own_counts_more_than_a_reading_of_another():
     read = {"er-bnt": {"accuracy": [[90.0, None], [60.0, 60.0]], "task_il_accuracy": []}}
     trunk, own = a_run("er-cur+buf", readings=read), a_run("er-bnt", final=61.0)
     for given in ([trunk, own], [own, trunk]):
-        groups = {each.method: each.mean("acc") for each in group(given)}
-        assert groups == {"er-bnt": 61.0, "er-cur+buf": 50.0}
-    assert {each.method: each.mean("acc") for each in group([trunk])}["er-bnt"] == 60.0
+        assert {run.method: run.acc for run in with_readings(given)} == {
+            "er-bnt": 61.0,
+            "er-cur+buf": 50.0,
+        }
+    assert [run.acc for run in with_readings([trunk])] == [60.0, 50.0]
 
 
 def test_nothing_to_report_is_said_with_the_place(tmp_path):

@@ -7,6 +7,7 @@ from bntricks import Config, UserError, run, train
 from bntricks.methods import make
 from bntricks.networks.head import last_linear
 from bntricks.report.groups import group
+from bntricks.report.records import load_records
 from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.config import READINGS
 from bntricks.runs.describe import describe
@@ -54,7 +55,8 @@ def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
     assert record.already_there
     assert list(record.readings) == list(READINGS)
     assert read(record.path / "record.json").readings == record.readings
-    groups = group([record])
+    assert [each.label for each in group([record])] == ["er"]
+    groups = group(load_records(out))
     assert [each.label for each in groups] == [
         "er",
         *sorted(f"er (correct {name})" for name in READINGS),

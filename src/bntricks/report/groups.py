@@ -77,7 +77,7 @@ class Group:
 def group(records: Iterable[Record]) -> list[Group]:
     """The groups, streams in alphabetical order, methods in the paper's."""
     by_protocol: dict[str, list[Record]] = {}
-    for record in unique(records):
+    for record in unique(records).values():
         protocol = record.config.model_copy(update={"seed": 0})
         by_protocol.setdefault(protocol.identity(record.data.fingerprint), []).append(record)
     unlabelled = [_unlabelled(runs) for runs in by_protocol.values()]

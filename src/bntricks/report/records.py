@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,19 +41,18 @@ def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
     files = [file for path in places for file in _record_files(Path(path))]
     if not files:
         raise UserError("no runs given: name a folder of runs, such as `bnt report runs`")
-    return Records(unique(read(file) for file in dict.fromkeys(files)))
+    return Records(with_readings([read(file) for file in dict.fromkeys(files)]))
 
 
-def unique(records: Iterable[Record]) -> list[Record]:
+def with_readings(runs: Sequence[Record]) -> list[Record]:
     """Every run once, and every reading of one that is not a run of its own as well."""
-    runs = list(records)
-    own = _by_identity(runs)
-    read = _by_identity(row for run in runs for row in run.rows()[1:])
-    return list({**read, **own}.values())
+    readings = unique(row for run in runs for row in run.rows()[1:])
+    return list({**readings, **unique(runs)}.values())
 
 
-def _by_identity(records: Iterable[Record]) -> dict[str, Record]:
-    """Different results of the same run are an error: nobody knows which to believe."""
+def unique(records: Iterable[Record]) -> dict[str, Record]:
+    """Every run once, by its identity. Different results of the same run are an error: nobody knows
+    which to believe."""
     by_identity: dict[str, Record] = {}
     for record in records:
         identity = record.config.identity(record.data.fingerprint)
