@@ -149,11 +149,11 @@ def namesakes(groups: Sequence[Group]) -> list[str]:
         names = {record.trained_as for record in group.records if record.trained_as}
         for name in sorted(names):
             seeds = [str(each.seed) for each in group.records if each.trained_as == name]
-            alike = name in same_recipe(group.method, group.knobs["hyper"])
-            source = f"runs of {name}, which is the same recipe"
-            if not alike:
-                source = f"read off runs of {name}, which trains the same θ"
-            lines += [f"Of {group.method}, seeds {', '.join(seeds)} are {source}.", ""]
+            source = f"was trained as {name}, which is the same recipe"
+            if name not in same_recipe(group.method, group.knobs["hyper"]):
+                source = f"was read off a run of {name}, which trains the same θ"
+            which = f"seed {seeds[0]}" if len(seeds) == 1 else f"each of seeds {', '.join(seeds)}"
+            lines += [f"Of {group.method}, {which} {source}.", ""]
     return lines
 
 
