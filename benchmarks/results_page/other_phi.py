@@ -39,6 +39,7 @@ def other_phi(records: Sequence[Record]) -> list[str]:
         record
         for record in records
         if record.phi is not None
+        and record.trained_as is None
         and record.stream == STREAM
         and not record.data.cut_down
         and has_protocol(record, values | record.config.model_dump(include=FREE))
