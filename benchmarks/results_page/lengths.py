@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from bntricks.paper import ScaleName, load_reported, load_study
+from bntricks.report.overview import counted
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import Cell, Table, number, to_markdown
 from bntricks.runs.record import Record
@@ -101,20 +102,20 @@ def _length(scale: ScaleName, epochs: int, records: list[Record]) -> Length:
 
 
 def _change(found: Sequence[Length]) -> str:
-    """From the shortest to the longest of each scale, in a sentence."""
-    parts = []
+    """From the shortest to the longest runs that each method has at a scale, in sentences."""
+    sentences = []
     for scale in ("lite", "medium"):
-        own = [length for length in found if length.scale == scale]
-        if len(own) > 1:
-            first, last = own[0], own[-1]
-            gains = [f"{mean(length.gains('er-bnt', 'acc')):.1f}" for length in (first, last)]
-            parts.append(
-                f"from {first.steps:,} to {last.steps:,} steps at {scale} scale, ER-BNT's gain in "
-                f"ACC goes from {gains[0]} to {gains[1]} points "
-                f"({len(first.seeds)} and {len(last.seeds)} seeds)"
-            )
-    text = "; ".join(parts)
-    return text and f"{text[0].upper()}{text[1:]}."
+        for method in reversed(COMPARED[1:]):
+            own = [each for each in found if each.scale == scale and each.gains(method, "acc")]
+            if len(own) > 1:
+                first, last = own[0], own[-1]
+                gains = [f"{mean(length.gains(method, 'acc')):.1f}" for length in (first, last)]
+                sentences.append(
+                    f"From {first.steps:,} to {last.steps:,} steps at {scale} scale, the gain in "
+                    f"ACC of {load_reported().titles[method]} goes from {gains[0]} to {gains[1]} "
+                    f"points ({len(first.seeds)} and {counted(len(last.seeds), 'seed')})."
+                )
+    return " ".join(sentences)
 
 
 def _table(found: Sequence[Length]) -> Table:
