@@ -36,7 +36,8 @@ QUESTION = (
 
 PHI = (
     "**What does a balanced φ gain by itself?** Where θ is trained in separate forwards, {apart}: "
-    "ER-BNT has the θ of ER-Cur+Buf, to the bit, and differs from it in φ alone. {figures_apart} "
+    "ER-BNT trains as ER-Cur+Buf does, to the same θ, and differs from it in φ alone. "
+    "{figures_apart} "
     "Where θ is trained in joint forwards, {joint}: that is ER with φ set to the moments of the "
     "memory after each task, against ER. {figures_joint}"
 )

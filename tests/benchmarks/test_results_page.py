@@ -127,7 +127,7 @@ def test_the_summary_says_what_a_balanced_phi_gains_for_either_way_to_train():
         *runs("er-recalibrate", [45.0, 46.0, 47.5]),
     ]
     text = headlines(gather(trained), findings(gather(trained)))[4]
-    assert "separate forwards, it seems to help: ER-BNT has the θ of ER-Cur+Buf" in text
+    assert "separate forwards, it seems to help: ER-BNT trains as ER-Cur+Buf does" in text
     assert "differs from it in φ alone. ACC +19.93 (19.42 to 20.45; paper +5.25), BWT" in text
     assert "joint forwards, it seems to harm: that is ER with φ set to" in text
     assert "against ER. ACC -4.83 (-5.55 to -4.12), BWT" in text
