@@ -11,7 +11,15 @@ from bntricks.report.metrics import metric_title
 from bntricks.report.overview import WORDS, counted
 from bntricks.report.tables import Cell, Table, number, to_markdown
 from bntricks.report.verdicts import SEEDS_TO_CONFIRM
-from results_page.evidence import FEWEST_SEEDS, JUDGED, STUDIES, Evidence, Finding, distinct
+from results_page.evidence import (
+    FEWEST_SEEDS,
+    JUDGED,
+    STUDIES,
+    Evidence,
+    Finding,
+    distinct,
+    is_judged,
+)
 from results_page.headlines import headlines
 from results_page.wording import figures, sentence
 
@@ -117,8 +125,8 @@ def _known(together: Sequence[Finding]) -> str:
     notes = dict.fromkeys(KNOWN[f.claim.text] for f in together if f.claim.text in KNOWN)
     if notes or together[0].verdict not in ("doubtful", "does not hold"):
         return " ".join(notes)
-    scale, _ = together[0].decisive or ("", None)
-    return "No verdict at `medium` scale yet." if scale == "lite" else "The reason is not known."
+    judged = {scale for scale, judgement in together[0].judgements if is_judged(judgement)}
+    return "No verdict at `medium` scale yet." if judged == {"lite"} else "The reason is not known."
 
 
 def _by_study(findings: Sequence[Finding]) -> Table:
