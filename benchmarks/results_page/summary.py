@@ -32,7 +32,7 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(
         (f"ER-Cur+Buf has a higher {metric} than ER on Seq-CIFAR-10" for metric in METRICS),
         "(The difference rises with [training length](#how-effects-move-with-training-length), and "
-        "is above zero in the run of the paper's.)",
+        "is above zero in the run of the paper's length.)",
     ),
     **dict.fromkeys(
         (f"iCaRL-BNT has a higher {metric} than iCaRL on Seq-CIFAR-10" for metric in METRICS),
