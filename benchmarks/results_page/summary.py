@@ -21,7 +21,7 @@ from results_page.evidence import (
     is_judged,
 )
 from results_page.headlines import headlines
-from results_page.wording import figures, sentence
+from results_page.wording import anchor, figures, sentence
 
 METRICS = ("ACC", "BWT")
 KNOWN: dict[str, str] = {
@@ -54,6 +54,11 @@ LISTS = {
     "too few seeds": "Open, because there are too few seeds",
 }
 
+OPEN = {
+    "undecided": ("is undecided", "are undecided"),
+    "too few seeds": ("has too few seeds", "have too few seeds"),
+}
+
 READING = f"""In these lists, figures are in points, in the direction of the claim: a negative one
 points the other way. Brackets hold the 95% interval and the paper's own difference. A claim seems
 to reproduce if the interval says what it says, such as "higher"; it need not have the paper's size.
@@ -74,8 +79,7 @@ def summary(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[s
     for verdict, title in LISTS.items():
         lines += _listed(title, [each for each in papers if each.verdict == verdict])
     for title in dict.fromkeys(each.study.title for each in beyond):
-        own = [each for each in beyond if each.study.title == title]
-        lines += _listed(title, own, with_verdict=True)
+        lines += _decided(title, [each for each in beyond if each.study.title == title])
     return [*lines, to_markdown(_by_study(findings)), ""]
 
 
@@ -95,21 +99,41 @@ def _counts(papers: Sequence[Finding]) -> str:
     )
 
 
-def _listed(title: str, own: Sequence[Finding], *, with_verdict: bool = False) -> list[str]:
-    """A list of findings, those that share a sentence and a verdict together."""
-    if not own:
-        return []
+def _listed(title: str, own: Sequence[Finding]) -> list[str]:
+    return [_heading(title, own), "", *_items(own), ""] if own else []
+
+
+def _decided(title: str, own: Sequence[Finding]) -> list[str]:
+    """What a study beyond the paper has decided, and how much it has not."""
+    counts = Counter(each.verdict for each in own)
+    rest = [
+        f"{counted(count, 'claim')} {words[count != 1]}"
+        for verdict, words in OPEN.items()
+        if (count := counts[verdict])
+    ]
+    lines = _items([each for each in own if each.verdict not in OPEN], with_verdict=True)
+    if rest:
+        lines.append(f"- {' and '.join(rest)}: [all figures](#{anchor(title)}).")
+    return [_heading(title, own), "", *lines, ""]
+
+
+def _heading(title: str, own: Sequence[Finding]) -> str:
+    return f"**{title}** ({counted(len(own), 'claim')})"
+
+
+def _items(own: Sequence[Finding], *, with_verdict: bool = False) -> list[str]:
+    """An item for each finding, those that share a sentence and a verdict together."""
     merged: dict[tuple[str, str], list[Finding]] = {}
     for finding in own:
         merged.setdefault((_pattern(finding.claim), finding.verdict), []).append(finding)
-    lines = [f"**{title}** ({counted(len(own), 'claim')})", ""]
+    lines = []
     for (pattern, verdict), together in merged.items():
         metrics = " and ".join(metric_title(each.claim.metric) for each in together)
         word = f"*{sentence(verdict)}.*" if with_verdict else ""
         text = f"{pattern.format(metric=metrics)}."
         parts = [text, word, sentence(figures(together)), _known(together)]
         lines.append(f"- {' '.join(filter(None, parts))}")
-    return [*lines, ""]
+    return lines
 
 
 def _pattern(claim: Claim) -> str:

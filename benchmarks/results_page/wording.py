@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from bntricks.paper import ScaleName
@@ -47,6 +48,11 @@ def interval(judgement: Judgement) -> str:
 def sentence(text: str) -> str:
     """The text with a capital letter in front."""
     return text[:1].upper() + text[1:]
+
+
+def anchor(title: str) -> str:
+    """What a link to the section of this title says."""
+    return re.sub(r"[^\w\s-]", "", title.lower()).replace(" ", "-")
 
 
 def seeds_of(judgements: Sequence[Judgement]) -> str:

@@ -177,6 +177,21 @@ def test_every_claim_with_runs_stands_in_the_list_of_its_verdict(monkeypatch):
     assert "- ER-Balance-Batch has a lower ACC and BWT than ER. ACC +0.00" in open_
 
 
+def test_what_a_study_beyond_the_paper_leaves_undecided_is_only_counted():
+    trained = [
+        *runs("er", [40.0, 41.0, 42.0], epochs=1),
+        *runs("er-ace", [50.0, 51.0, 52.5], epochs=1),
+        *runs("er-las", [45.0, 51.0, 56.0], epochs=1),
+    ]
+    lines = summary(gather(trained), findings(gather(trained)))
+    start = lines.index("**Is it φ or the head?** (4 claims)")
+    decided, left = lines[start + 2 : lines.index("", start + 2)]
+    assert decided.startswith("- ER-ACE has a higher ACC and BWT than ER in a single pass over ")
+    assert left == "- 2 claims are undecided: [all figures](#is-it-φ-or-the-head)."
+    text, _ = page(trained)
+    assert "\n## Is it φ or the head?\n" in text
+
+
 def test_what_is_known_is_said_of_claims_that_exist(monkeypatch):
     texts = {claim.text for name in STUDIES for claim in load_study(name).claims}
     assert KNOWN.keys() <= texts
