@@ -242,18 +242,15 @@ def move_phi(layer: _BatchNorm, mean: Tensor, var: Tensor) -> None:
 
 def set_phi(net: nn.Module, like: nn.Module) -> None:
     """Give a network the φ of another that is built alike."""
-    _set(net, {name: (own["mean"], own["var"]) for name, own in phi(like).items()})
+    _set(net, phi(like))
 
 
 @contextmanager
 def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
     """The same weights with other statistics (paper, Figure 1 b/c); φ comes back after."""
-    before = {
-        name: (layer.running_mean.clone(), layer.running_var.clone())  # type: ignore[union-attr]
-        for name, layer in layers(net).items()
-    }
+    before = phi(net)
     try:
-        _set(net, {name: (m.mean, m.var) for name, m in statistics.items()})
+        _set(net, _as_phi(statistics))
         yield
     finally:
         _set(net, before)
@@ -271,7 +268,7 @@ def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
                 f"the inputs of layer {name!r} are not finite: look for NaN or infinity in the "
                 "samples, and in the weights before it; the running statistics stay as they were"
             )
-    _set(net, {name: (m.mean, m.var) for name, m in statistics.items()})
+    _set(net, _as_phi(statistics))
 
 
 def check_layers(net: nn.Module) -> None:
@@ -299,11 +296,15 @@ def _plain(net: nn.Module) -> Iterator[None]:
             layer.plain = False  # type: ignore[assignment]
 
 
+def _as_phi(statistics: Statistics) -> Phi:
+    return {name: {"mean": found.mean, "var": found.var} for name, found in statistics.items()}
+
+
 @torch.no_grad()
-def _set(net: nn.Module, values: dict[str, tuple[Tensor, Tensor]]) -> None:
+def _set(net: nn.Module, values: Phi) -> None:
     for name, layer in layers(net).items():
         if name in values:
-            mean, var = values[name]
-            # In float32 first: a device may have no float64 to copy from.
-            layer.running_mean.copy_(mean.to(layer.running_mean.dtype))  # type: ignore[union-attr]
-            layer.running_var.copy_(var.to(layer.running_var.dtype))  # type: ignore[union-attr]
+            for buffer, value in values[name].items():
+                own: Tensor = getattr(layer, f"running_{buffer}")
+                # In its own type first: a device may have no float64 to copy from.
+                own.copy_(value.to(own.dtype))
