@@ -32,7 +32,7 @@ from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged
 from results_page.lengths import lengths
 from results_page.missing import missing
-from results_page.other_phi import other_phi
+from results_page.other_phi import other_phi, share_figure
 from results_page.quoted import quoted
 from results_page.scales import scales_table
 from results_page.summary import summary
@@ -76,7 +76,8 @@ def main() -> None:
 
 def figure_files(docs: Path) -> list[Path]:
     """The figures that were written for this page."""
-    return [path for study in STUDIES for path in sorted(docs.glob(f"figures/{study}-*.svg"))]
+    names = (*STUDIES, "other-phi")
+    return [path for name in names for path in sorted(docs.glob(f"figures/{name}-*.svg"))]
 
 
 def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
@@ -91,6 +92,8 @@ def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
     for _, own in groupby(telling, key=lambda each: each.study.name):
         lines += section(list(own), notes, figures)
     lines += [*other_phi(records), *lengths(records), *missing(records)]
+    if figure := share_figure(records):
+        figures[figure.name] = figure
     return "\n".join(lines).rstrip() + "\n", figures
 
 

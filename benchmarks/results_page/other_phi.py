@@ -1,11 +1,15 @@
-"""What the same θ would reach under another φ, from the `phi` probe of long runs."""
+"""What the same θ would reach under another φ, from the `phi` probe of long runs: a table, and a
+figure of ACC over the newest task's share of φ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bntricks.paper import load_study
+from bntricks.report.charts import Figure
 from bntricks.report.groups import Group, group
+from bntricks.report.lines import over_share
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import Cell, Table, number, to_markdown
 from bntricks.runs.record import Record
@@ -24,6 +28,8 @@ then; and for the test images of each task that task's own training images, as i
 known. Where a column is above ACC, φ is to blame for the difference; where it is below, θ relies
 on the φ that it was trained with.
 """
+SHARES = """The same for φ from batches in which more and more images are of the newest task. {best}
+"""
 COLUMNS = {
     "ACC": "acc",
     "φ of the memory": "memory_acc",
@@ -33,7 +39,38 @@ COLUMNS = {
 
 
 def other_phi(records: Sequence[Record]) -> list[str]:
-    """The section with its table; nothing, if no run was probed."""
+    """The section with its table and the place of its figure; nothing, if no run was probed."""
+    groups = probed(records)
+    if not groups:
+        return []
+    lines = [TEXT, to_markdown(_table(groups)), ""]
+    if figure := share_figure(records):
+        picture = f"![{figure.title}](figures/{figure.name}.svg)"
+        lines += [SHARES.format(best=_best(figure)), picture, ""]
+    return lines
+
+
+def share_figure(records: Sequence[Record]) -> Figure | None:
+    """ACC over the newest task's share of φ; None, if no run was probed for it."""
+    figure = over_share(probed(records))
+    return figure and replace(figure, name=f"other-phi-{STREAM}")
+
+
+def _best(figure: Figure) -> str:
+    """At which share each method is best, and how far below it is at the others."""
+    sentences = []
+    for label in dict.fromkeys(row["label"] for row in figure.rows):
+        own = [row for row in figure.rows if row["label"] == label]
+        best, worst = (pick(own, key=lambda row: row["acc"]) for pick in (max, min))
+        sentences.append(
+            f"{label} is best at {best['share']:.0%}, with {best['acc']:.1f}, and worst at "
+            f"{worst['share']:.0%}, with {worst['acc']:.1f}"
+        )
+    return f"{'; '.join(sentences)}."
+
+
+def probed(records: Sequence[Record]) -> list[Group]:
+    """The runs that were probed, at the protocol of the scale."""
     values = load_study("pilot").values(SCALE, STREAM)
     own = [
         record
@@ -44,7 +81,7 @@ def other_phi(records: Sequence[Record]) -> list[str]:
         and not record.data.cut_down
         and has_protocol(record, values | record.config.model_dump(include=FREE))
     ]
-    return [TEXT, to_markdown(_table(group(own))), ""] if own else []
+    return group(own)
 
 
 def _table(groups: Sequence[Group]) -> Table:

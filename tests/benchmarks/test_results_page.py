@@ -11,7 +11,7 @@ from results_page.evidence import STUDIES, findings, gather
 from results_page.headlines import headlines
 from results_page.lengths import lengths
 from results_page.missing import WANTED, missing
-from results_page.other_phi import other_phi
+from results_page.other_phi import other_phi, share_figure
 from results_page.quoted import quoted
 from results_page.summary import KNOWN, summary
 from write_results import figure_files, page
@@ -153,6 +153,21 @@ def test_what_another_phi_would_reach_is_the_mean_of_the_probed_runs():
     _, table, _ = other_phi([*probed, *single_pass, *runs("er-bnt", [60.0, 61.0])])
     (row,) = [line for line in table.splitlines() if line.startswith("| er")]
     assert row == "| er | 41.0 ± 1.4 | 36.0 | 46.0 ± 1.4 | 80.0 ± 0.0 | 2 |"
+
+
+def test_acc_over_the_share_of_phi_is_drawn_and_its_best_and_worst_are_said():
+    by_share = [
+        {"share": share, "old": acc, "newest": acc, "acc": acc}
+        for share, acc in ((0.0, 40.0), (0.6, 45.0), (1.0, 42.0))
+    ]
+    phi = {"acc": 44.0, "oracle_acc": 44.0, "task_acc": 44.0, "oracle_gain": 0.0}
+    values = load_study("pilot").values("medium", STREAM)
+    run = records.a_run("er", r=matrix(44.0), phi={**phi, "by_share": by_share}, **values)
+    text = "\n".join(other_phi([run]))
+    assert "er is best at 60%, with 45.0, and worst at 0%, with 40.0." in text
+    assert "](figures/other-phi-seq-cifar10.svg)" in text
+    assert share_figure([run]).rows[1]["acc"] == 45.0
+    assert share_figure([]) is share_figure(gain(1.0)) is None
 
 
 def test_every_claim_with_runs_stands_in_the_list_of_its_verdict(monkeypatch):

@@ -372,3 +372,16 @@ def test_corrections_that_rescore_are_shown_from_one_training(tmp_path):
     assert f"ACC {bic['acc']:.2f} " in lines[1]
     assert bic["config"]["correct"] == "bic"
     assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_a_run_is_probed_on_request_and_the_report_draws_what_was_found(tmp_path):
+    flags = ["run", "--method", "er", *DIGITS, "--probe"]
+    record = json.loads(bnt(*flags, "phi", "--json", cwd=tmp_path).stdout)
+    assert record["phi"]["acc"] == pytest.approx(record["acc"])
+    assert [at["share"] for at in record["phi"]["by_share"]] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    bnt("report", "runs", cwd=tmp_path)
+    assert (tmp_path / "report" / "figures" / "share-of-phi-seq-digits.csv").is_file()
+    wrong = bnt(*flags, "theta", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "phi" in wrong.stderr
+    assert "Traceback" not in wrong.stderr

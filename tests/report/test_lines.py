@@ -9,7 +9,7 @@ from bntricks.paper import load_study, study_names
 from bntricks.report.cost import cost
 from bntricks.report.files import offline
 from bntricks.report.groups import group
-from bntricks.report.lines import apart, curves, over_memory, per_task
+from bntricks.report.lines import apart, curves, over_memory, over_share, per_task
 from bntricks.report.looks import GREY, MOST_EMPHASISED, colour, looks
 from bntricks.report.panels import task_lines
 from helpers.records import a_run, runs
@@ -53,6 +53,27 @@ def test_acc_over_the_size_of_the_memory_is_a_line_for_each_method():
     drawn = [(row["label"], row["memory"], row["acc"]) for row in figure.rows]
     assert drawn == [("er", 200, 10.0), ("er", 500, 25.0), ("er", 1000, 50.0)]
     assert over_memory(group(runs("er", [1.0, 2.0]))) is None
+
+
+def test_acc_over_the_share_of_phi_is_of_the_runs_that_were_probed_for_it():
+    def probed(seed, *accs):
+        by_share = [
+            {"share": share, "old": acc - 10, "newest": acc + 10, "acc": acc}
+            for share, acc in zip((0.0, 0.5, 1.0), accs, strict=False)
+        ]
+        plain = {"acc": 50.0, "oracle_acc": 50.0, "task_acc": 50.0, "oracle_gain": 0.0}
+        return a_run("er", seed, phi={**plain, **({"by_share": by_share} if accs else {})})
+
+    trained = [probed(0, 30.0, 50.0, 40.0), probed(1, 34.0, 54.0), probed(2), a_run("er-bnt")]
+    figure = over_share(group(trained))
+    drawn = [(r["label"], r["share"], r["acc"], r["old"], r["seeds"]) for r in figure.rows]
+    assert drawn == [
+        ("er", 0.0, 32.0, 22.0, 2),
+        ("er", 0.5, 52.0, 42.0, 2),
+        ("er", 1.0, 40.0, 30.0, 1),
+    ]
+    assert figure.spec["description"].startswith("ACC over the share of φ, Seq-CIFAR-10.")
+    assert over_share(group([probed(2), a_run("er-bnt")])) is None
 
 
 def test_each_task_over_time_leaves_out_what_was_tested_once():

@@ -19,7 +19,15 @@ from bntricks.runs import maps, phi, probes, record_file as records
 from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.folder import resume, run
-from bntricks.runs.probes import PROBES, first_images, looked, overlap, statistics, with_biased_phi
+from bntricks.runs.probes import (
+    PROBES,
+    first_images,
+    looked,
+    mixed,
+    overlap,
+    statistics,
+    with_biased_phi,
+)
 from bntricks.runs.train import train
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
@@ -291,6 +299,46 @@ def test_accuracy_under_other_statistics_is_that_of_the_network_with_them(learne
     assert measured.oracle_acc == pytest.approx(accuracy(every, STREAM))
     assert measured.task_acc == pytest.approx(sum(own) / len(own))
     assert measured.oracle_gain == pytest.approx(measured.oracle_acc - measured.acc)
+
+
+def test_accuracy_by_share_is_that_of_the_network_recalibrated_on_each_mixture(
+    learner, tmp_path, monkeypatch
+):
+    count = len(STREAM[-1].train)
+    drawn = []
+
+    def recorded(old, new, share, random):
+        assert (old, new) == (2 * count, count)
+        parts = list(mixed(old, new, share, random))
+        drawn.append((share, parts))
+        return parts
+
+    monkeypatch.setattr(probes, "mixed", recorded)
+    probes.probe("phi", tmp_path, 4)(learner, STREAM, 2)
+    measured = phi.load(maps.path_in(tmp_path, "phi"))
+    every = torch.cat([task.train.x for task in STREAM])
+    assert [at.share for at in measured.by_share] == [share for share, _ in drawn]
+    for at, (share, parts) in zip(measured.by_share, drawn, strict=True):
+        assert {int((part >= 2 * count).sum()) for part in parts} == {round(256 * share)}
+        assert all(part.min() >= 0 and part.max() < 3 * count for part in parts)
+        net = copy.deepcopy(learner.net)
+        recalibrate(net, [learner.view(every[part], None) for part in parts])
+        other = learner.with_net(net)
+        *old, newest = [
+            100 * (other.predict(t.test.x) == t.test.y).double().mean().item() for t in STREAM
+        ]
+        assert (at.old, at.newest) == pytest.approx((sum(old) / 2, newest))
+        assert at.acc == pytest.approx((sum(old) + newest) / 3)
+    assert measured.by_share[0] != measured.by_share[-1]
+
+
+def test_without_old_tasks_or_running_statistics_there_are_no_shares(tmp_path):
+    single = run(DIGITS.model_copy(update={"classes_per_task": 10}), out=tmp_path, probe="phi")
+    batch_free = run(
+        DIGITS.model_copy(update={"norm": "gn", "method": "er"}), out=tmp_path, probe="phi"
+    )
+    assert single.phi.by_share is None
+    assert batch_free.phi.by_share is None
 
 
 def test_what_phi_costs_is_in_the_record_and_a_record_without_it_is_valid(tmp_path):

@@ -43,6 +43,7 @@ def run(
     save_every_task: Switch = False,
     epoch_accuracy: Switch = False,
     readings: Switch = False,
+    probe: Literal["phi", "statistics", "overlap"] | None = None,
     metrics: Names = (),
     force: Switch = False,
     imports: Imports = (),
@@ -94,6 +95,9 @@ def run(
         Also read labels off the network by every correction that only rescores, and as every
         method would whose φ follows another batch while its θ is the same, without another
         training; `--correct` with the name of one does that too, and shows that one.
+    probe
+        Look at the network as well: `phi` measures ACC with φ of other images, in the end;
+        `statistics` and `overlap` make the maps of features of Figures 1 and 4, for `bnt report`.
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
         all. `docs/metrics.md` says what they mean.
@@ -126,6 +130,7 @@ def run(
         save="every task" if save_every_task else "end" if save else None,
         epoch_accuracy=epoch_accuracy,
         readings=readings,
+        probe=probe,
     )
     _train_and_print(train_this, json, chosen(metrics) if metrics else PRINTED)
 

@@ -15,7 +15,7 @@ from bntricks.report.confusion import class_table, confusion
 from bntricks.report.cost import cost
 from bntricks.report.forms import memories, paper_form
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
-from bntricks.report.lines import curves, over_memory, per_task
+from bntricks.report.lines import curves, over_memory, over_share, per_task
 from bntricks.report.maps import feature_maps
 from bntricks.report.metrics import chosen
 from bntricks.report.overview import Overview, claims_title, moved, overview
@@ -130,7 +130,7 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
         for memory in memories(groups):
             own = _with_memory(groups, memory)
             drawn = [curves(own), per_task(own), task_lines(own), matrices(own), cost(own)]
-            drawn.append(confusion(own))
+            drawn += [confusion(own), over_share(own)]
             size = "" if memory is None else f", |M| = {memory}"
             figures = (
                 replace(figure, name=f"{figure.name}-{memory}", title=f"{figure.title}{size}")

@@ -1,6 +1,7 @@
 """Figures of lines: ACC after each task (Figure 3, left), the final accuracy of each task (Figures
-5 and 6), and ACC over the size of the memory (Table 4 as a picture). Bands are one deviation wide,
-and each line has its name at its end where names are short enough; else there is a legend."""
+5 and 6), ACC over the size of the memory (Table 4 as a picture), and ACC over how much of φ is the
+newest task's. Bands are one deviation wide, and each line has its name at its end where names are
+short enough; else there is a legend."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ from bntricks.report.charts import (
 )
 from bntricks.report.groups import Group
 from bntricks.report.looks import looks
+from bntricks.report.statistics import mean
+from bntricks.runs.phi import AtShare
 
 LONGEST_END = 30
 """Letters of a name at the end of a line."""
@@ -99,6 +102,32 @@ def over_memory(groups: Sequence[Group]) -> Figure | None:
     text = "ACC after the last task with memories of different size."
     name = f"memory-{groups[0].stream}"
     return _lines(name, titled("ACC over |M|", groups), text, firsts, rows, x, tip)
+
+
+def over_share(groups: Sequence[Group]) -> Figure | None:
+    """ACC over the newest task's share of φ, of the runs that were probed for it: what another φ
+    would make of the same θ."""
+    rows, probed = [], []
+    for group in groups:
+        by_share: dict[float, list[AtShare]] = {}
+        for record in group.records:
+            for at in (record.phi and record.phi.by_share) or ():
+                by_share.setdefault(at.share, []).append(at)
+        probed += [group] if by_share else []
+        for share, found in sorted(by_share.items()):
+            parts = {part: mean([getattr(at, part) for at in found]) for part in ("old", "newest")}
+            rows.append({**spread(group, [at.acc for at in found]), "share": share, **parts})
+    if not rows:
+        return None
+    axis = alt.Axis(values=sorted({row["share"] for row in rows}), format="%", grid=False)
+    x = alt.X("share:Q", title="newest task's share of φ", axis=axis)
+    tip = alt.Tooltip("share:Q", title="share", format=".0%")
+    text = (
+        "What the same network would reach in the end, were φ estimated on batches with this share "
+        "of the newest task's training images."
+    )
+    name = f"share-of-phi-{groups[0].stream}"
+    return _lines(name, titled("ACC over the share of φ", groups), text, probed, rows, x, tip)
 
 
 def _lines(

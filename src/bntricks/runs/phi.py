@@ -15,10 +15,25 @@ Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 ROUNDING = 1e-6
 
 
-class PhiAccuracies(BaseModel):
-    """ACC after the last task, with φ from different images."""
-
+class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class AtShare(_Part):
+    """Accuracy after the last task, with φ from a mixture of its images and of earlier ones."""
+
+    share: Annotated[float, Field(ge=0, le=1)]
+    """Of the last task's images."""
+    old: Percent
+    """The mean over all tasks but the last."""
+    newest: Percent
+    """On the last task."""
+    acc: Percent
+    """The mean over all tasks."""
+
+
+class PhiAccuracies(_Part):
+    """ACC after the last task, with φ from different images."""
 
     acc: Percent
     """φ as it was trained."""
@@ -30,11 +45,26 @@ class PhiAccuracies(BaseModel):
     """Moments of what is stored."""
     oracle_gain: Points
     """How much better φ could be."""
+    by_share: tuple[AtShare, ...] | None = None
+    """By how much of φ is the last task's; None with a single task, and in older records."""
 
     @classmethod
-    def of(cls, acc: float, oracle: float, task: float, memory: float | None) -> Self:
-        gain = oracle - acc
-        return cls(acc=acc, oracle_acc=oracle, task_acc=task, memory_acc=memory, oracle_gain=gain)
+    def of(
+        cls,
+        acc: float,
+        oracle: float,
+        task: float,
+        memory: float | None,
+        by_share: tuple[AtShare, ...] | None = None,
+    ) -> Self:
+        return cls(
+            acc=acc,
+            oracle_acc=oracle,
+            task_acc=task,
+            memory_acc=memory,
+            oracle_gain=oracle - acc,
+            by_share=by_share,
+        )
 
     @model_validator(mode="after")
     def _follows(self) -> Self:

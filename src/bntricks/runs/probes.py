@@ -5,7 +5,7 @@ record, as a map of features, while the run goes on; a run that is resumed keeps
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -19,10 +19,10 @@ from torch import Generator, Tensor
 
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
-from bntricks.norm import mode, moments, swapped, update_ema
+from bntricks.norm import layers, mode, moments, swapped, update_ema
 from bntricks.runs import maps, phi
 from bntricks.runs.maps import BiasedPhi, Map, Panel, PanelName
-from bntricks.runs.phi import PhiAccuracies
+from bntricks.runs.phi import AtShare, PhiAccuracies
 from bntricks.runs.train import Probe
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
@@ -34,6 +34,8 @@ THIRD = 3
 IMAGES_PER_CLASS = 60
 MOMENTS_BATCH = 256
 """Large, since each batch is normalised by its own moments on its way."""
+SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+MIXED_BATCHES = 10
 IMAGES = 600
 """More points than this cannot be told apart by eye."""
 
@@ -69,24 +71,48 @@ def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Pa
 
 def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
     """After the last task: what accuracy would be under moments of all training images, of each
-    task's own, and of what is stored."""
+    task's own, of what is stored, and of mixtures with more and more images of the last task."""
     if index < len(stream) - 1:
         return
     net, random = copy.deepcopy(learner.predictor), generator(seed, "φ from other images")
 
-    def under(x: Tensor, tasks: Sequence[Task]) -> list[float]:
-        parts = torch.randperm(len(x), generator=random).tensor_split(-(-len(x) // MOMENTS_BATCH))
+    def under(x: Tensor, parts: Iterable[Tensor], tasks: Sequence[Task]) -> list[float]:
         views = (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
         with swapped(net, moments(net, views)):
             return evaluate(learner.with_net(net), tasks)[0]
 
+    def under_all(x: Tensor, tasks: Sequence[Task]) -> list[float]:
+        parts = torch.randperm(len(x), generator=random).tensor_split(-(-len(x) // MOMENTS_BATCH))
+        return under(x, parts, tasks)
+
     acc = evaluate(learner, stream)[0]
-    oracle = under(torch.cat([task.train.x for task in stream]), stream)
-    own = [under(task.train.x, [task])[0] for task in stream]
+    every, newest = torch.cat([task.train.x for task in stream]), len(stream[-1].train)
+    oracle = under_all(every, stream)
+    own = [under_all(task.train.x, [task])[0] for task in stream]
     memory, stored = learner.memory, None
     if memory is not None and memory.x is not None and len(memory) > 1:
-        stored = fmean(under(memory.x[: len(memory)], stream))
-    phi.save(PhiAccuracies.of(fmean(acc), fmean(oracle), fmean(own), stored), path)
+        stored = fmean(under_all(memory.x[: len(memory)], stream))
+    by_share = None
+    if len(stream) > 1 and layers(net):
+        by_share = tuple(
+            at_share(share, under(every, mixed(len(every) - newest, newest, share, random), stream))
+            for share in SHARES
+        )
+    phi.save(PhiAccuracies.of(fmean(acc), fmean(oracle), fmean(own), stored, by_share), path)
+
+
+def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tensor]:
+    """Batches of indices, this share of which are among the `new` ones, which come after the `old`
+    ones."""
+    count = round(share * MOMENTS_BATCH)
+    for _ in range(MIXED_BATCHES):
+        earlier = torch.randint(old, (MOMENTS_BATCH - count,), generator=random)
+        yield torch.cat([earlier, old + torch.randint(new, (count,), generator=random)])
+
+
+def at_share(share: float, accuracy: Sequence[float]) -> AtShare:
+    *old, newest = accuracy
+    return AtShare(share=share, old=fmean(old), newest=newest, acc=fmean(accuracy))
 
 
 Look = Callable[..., None]
