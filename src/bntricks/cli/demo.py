@@ -83,7 +83,7 @@ def demo(
     configs = plan(seeds=seeds, quick=quick)
     with board(configs) as sink:
         # Whatever else is in BNT_DATA: a demo's numbers are those of the embedded images.
-        shared = Shared(EMBEDDED, out, keep_network=True)
+        shared = Shared(EMBEDDED, out, probe="phi", keep_network=True)
         results = sweep(configs, shared, workers=workers, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     note = "too short to show the effect; run without --quick" if quick else None

@@ -129,8 +129,8 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
             yield StreamPart(title, lines, tuple(_named([figure], names)))
         for memory in memories(groups):
             own = _with_memory(groups, memory)
-            drawn = [curves(own), per_task(own), task_lines(own), matrices(own), cost(own)]
-            drawn += [confusion(own), over_share(own)]
+            drawn = [curves(own), per_task(own), over_share(own), task_lines(own), matrices(own)]
+            drawn += [cost(own), confusion(own)]
             size = "" if memory is None else f", |M| = {memory}"
             figures = (
                 replace(figure, name=f"{figure.name}-{memory}", title=f"{figure.title}{size}")
