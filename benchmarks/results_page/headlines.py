@@ -39,7 +39,8 @@ PHI = (
     "ER-BNT trains as ER-Cur+Buf does, to the same θ, and differs from it in φ alone. "
     "{figures_apart} "
     "Where θ is trained in joint forwards, {joint}: that is ER with φ set to the moments of the "
-    "memory after each task, against ER. {figures_joint}"
+    "memory after each task, against ER. {figures_joint} How ACC of the same θ moves with the "
+    "newest task's share of φ is [a figure](#what-the-same-θ-would-reach-under-another-φ)."
 )
 LAYERS = "**Against which other normalisations does BN Tricks win?**"
 HEAD = "**Is it φ or the head?**"

@@ -16,13 +16,15 @@ from results_page.scales import STREAM, paper_steps
 
 COMPARED = ("er", "er-cur+buf", "er-bnt")
 METRICS = ("acc", "bwt")
+WITHOUT_NEW = "er-cur+prev"
+"""Of which the paper says that its BWT is positive."""
 
 TEXT = """## How effects move with training length
 
 ER, ER-Cur+Buf and ER-BNT at the protocols of the two scales, with fewer and more epochs a task.
 The paper trains {steps:,} steps a task, and has ER-Cur+Buf {buf:.1f} and ER-BNT {bnt:.1f} points of
 ACC above ER. Rows of one scale differ in nothing but their length; from one scale to the other,
-the number of images and the memory change as well. {change}
+the number of images and the memory change as well. {change} {positive}
 """
 
 
@@ -60,8 +62,9 @@ def lengths(records: Sequence[Record]) -> list[str]:
         buf=_paper_gain("er-cur+buf"),
         bnt=_paper_gain("er-bnt"),
         change=_change(found),
+        positive=_without_new(records),
     )
-    return [text, to_markdown(_table(found)), ""]
+    return [text.rstrip() + "\n", to_markdown(_table(found)), ""]
 
 
 def _paper_gain(method: str) -> float:
@@ -74,22 +77,43 @@ def _paper_gain(method: str) -> float:
 
 
 def _of_scale(scale: ScaleName, records: Sequence[Record]) -> list[Length]:
+    lengths = _by_length(scale, COMPARED, records)
+    # A method without ER beside it says nothing about length.
+    return [each for each in lengths if each.seeds and each.gains("er-bnt", "acc")]
+
+
+def _by_length(scale: ScaleName, methods: Sequence[str], records: Sequence[Record]) -> list[Length]:
+    """The runs of these methods at a scale, from the shortest to the longest."""
     values = load_study("pilot").values(scale, STREAM)
     own = [
         record
         for record in records
-        if record.method in COMPARED
+        if record.method in methods
         and record.stream == STREAM
         and record.data.cut_down == (scale == "lite")
         and has_protocol(record, {**values, "epochs": record.config.epochs})
     ]
     own.sort(key=lambda record: record.config.epochs)
-    lengths = [
+    return [
         _length(scale, epochs, list(runs))
         for epochs, runs in groupby(own, key=lambda record: record.config.epochs)
     ]
-    # A method without ER beside it says nothing about length.
-    return [each for each in lengths if each.seeds and each.gains("er-bnt", "acc")]
+
+
+def _without_new(records: Sequence[Record]) -> str:
+    """How BWT of ER-Cur+Prev moves with length, in a sentence."""
+    sentences = []
+    for scale in ("lite", "medium"):
+        own = _by_length(scale, (WITHOUT_NEW,), records)
+        if len(own) > 1:
+            parts = [
+                f"{mean(length.values(WITHOUT_NEW, 'bwt')):.1f} after {length.steps:,} "
+                f"({counted(len(length.seeds), 'seed')})"
+                for length in own
+            ]
+            title = load_reported().titles[WITHOUT_NEW]
+            sentences.append(f"BWT of {title} at {scale} scale is {', '.join(parts)} steps a task.")
+    return " ".join(sentences)
 
 
 def _length(scale: ScaleName, epochs: int, records: list[Record]) -> Length:

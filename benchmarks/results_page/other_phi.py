@@ -28,7 +28,15 @@ then; and for the test images of each task that task's own training images, as i
 known. Where a column is above ACC, φ is to blame for the difference; where it is below, θ relies
 on the φ that it was trained with.
 """
-SHARES = """The same for φ from batches in which more and more images are of the newest task. {best}
+SHARES = """The same for φ from batches with more and more images of the newest task: {best}.
+
+The two ways to train θ want different φ. With ER's θ, which was trained in joint forwards, a
+balanced φ has more of the old images taken for new ones; with that of ER-Cur+Buf and ER-BNT, which
+was trained in separate forwards, fewer. A likely reason: in joint forwards θ learns to know old
+classes by how they differ from the mean of a batch that is mostly new, and a balanced φ takes that
+difference away; in separate forwards it learns them from a batch that is balanced itself. So at
+this scale neither half of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with
+joint forwards θ is wrong for a balanced φ.
 """
 COLUMNS = {
     "ACC": "acc",
@@ -63,10 +71,10 @@ def _best(figure: Figure) -> str:
         own = [row for row in figure.rows if row["label"] == label]
         best, worst = (pick(own, key=lambda row: row["acc"]) for pick in (max, min))
         sentences.append(
-            f"{label} is best at {best['share']:.0%}, with {best['acc']:.1f}, and worst at "
-            f"{worst['share']:.0%}, with {worst['acc']:.1f}"
+            f"{label} is best at a share of {best['share']:.0%}, with {best['acc']:.1f}, and worst "
+            f"at {worst['share']:.0%}, with {worst['acc']:.1f}"
         )
-    return f"{'; '.join(sentences)}."
+    return "; ".join(sentences)
 
 
 def probed(records: Sequence[Record]) -> list[Group]:

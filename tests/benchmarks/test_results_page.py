@@ -164,7 +164,7 @@ def test_acc_over_the_share_of_phi_is_drawn_and_its_best_and_worst_are_said():
     values = load_study("pilot").values("medium", STREAM)
     run = records.a_run("er", r=matrix(44.0), phi={**phi, "by_share": by_share}, **values)
     text = "\n".join(other_phi([run]))
-    assert "er is best at 60%, with 45.0, and worst at 0%, with 40.0." in text
+    assert "er is best at a share of 60%, with 45.0, and worst at 0%, with 40.0.\n" in text
     assert "](figures/other-phi-seq-cifar10.svg)" in text
     assert share_figure([run]).rows[1]["acc"] == 45.0
     assert share_figure([]) is share_figure(gain(1.0)) is None
