@@ -10,7 +10,17 @@ from bntricks.report.metrics import metric_title
 from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import Judgement, groups_of
 from results_page.evidence import Evidence, Finding, is_judged
-from results_page.wording import TOO_FEW, by_scale, figure, figures, interval, seeds_of, sentence
+from results_page.other_phi import TITLE as OTHER_PHI
+from results_page.wording import (
+    TOO_FEW,
+    anchor,
+    by_scale,
+    figure,
+    figures,
+    interval,
+    seeds_of,
+    sentence,
+)
 
 STREAM = "seq-cifar10"
 PAIRS = {"ER-BNT": "ER", "DER++-BNT": "DER++", "iCaRL-BNT": "iCaRL"}
@@ -40,7 +50,7 @@ PHI = (
     "{figures_apart} "
     "Where θ is trained in joint forwards, {joint}: that is ER with φ set to the moments of the "
     "memory after each task, against ER. {figures_joint} How ACC of the same θ moves with the "
-    "newest task's share of φ is [a figure](#what-the-same-θ-would-reach-under-another-φ)."
+    f"newest task's share of φ is [a figure](#{anchor(OTHER_PHI)})."
 )
 LAYERS = "**Against which other normalisations does BN Tricks win?**"
 HEAD = "**Is it φ or the head?**"
@@ -204,12 +214,15 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
     """What a corrected head gains, what BN Tricks has beyond that, and whether both are one."""
     own = _in_acc(findings, "bias")
     corrected = [f for f in own if f.claim.b == _ER and f.claim.a.method == "er"]
-    against = [f for f in own if f.claim.a == _ER_BNT and f.claim.b and f.claim.b.method == "er"]
-    overlap = [f for f in own if f.claim.along]
+    tricked = [f for f in own if f.claim.a.method == "er-bnt" and f.claim.b]
+    plain = [f for f in tricked if not f.claim.along]
     parts = {
         "Correcting the head gains ER in ACC:": corrected,
-        "ER-BNT has more ACC than ER with such a head:": against,
-        "Of its gain in ACC, ER-BNT loses with such a head:": overlap,
+        "ER-BNT has more ACC than ER with such a head:": [f for f in plain if _is_of(_ER, f)],
+        "ER-BNT has more ACC than the same θ with ER-Cur+Buf's φ and such a head:": [
+            f for f in plain if _is_of(_ER_BUF, f)
+        ],
+        "Of its gain in ACC, ER-BNT loses with such a head:": [f for f in tricked if f.claim.along],
     }
     sentences = [
         f"{text} {'; '.join(f'{_rival(f)} {_decisive(f)}' for f in judged)}."
@@ -217,6 +230,11 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
         if (judged := [f for f in group if f.decisive])
     ]
     return " ".join([HEAD, *(sentences or ["Not run yet."])])
+
+
+def _is_of(other: Side, finding: Finding) -> bool:
+    """Whether this is compared with that method, in whatever variant."""
+    return finding.claim.b is not None and finding.claim.b.method == other.method
 
 
 def _in_acc(findings: Sequence[Finding], *studies: str) -> list[Finding]:

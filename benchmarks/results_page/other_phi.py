@@ -20,7 +20,8 @@ SCALE = "medium"
 FREE = {"balance", "as_published", "recalibrate"}
 """Options in which these runs may differ."""
 
-TEXT = """## What the same θ would reach under another φ
+TITLE = "What the same θ would reach under another φ"
+TEXT = f"""## {TITLE}
 
 After the last task of these runs, φ was set to the moments of other images, and the same θ was
 evaluated again: the images in the memory; all training images of all tasks, which nobody has by

@@ -21,6 +21,7 @@ from results_page.evidence import (
     is_judged,
 )
 from results_page.headlines import headlines
+from results_page.other_phi import TITLE as OTHER_PHI
 from results_page.wording import anchor, figures, sentence
 
 METRICS = ("ACC", "BWT")
@@ -37,14 +38,13 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(
         (f"iCaRL-BNT has a higher {metric} than iCaRL on Seq-CIFAR-10" for metric in METRICS),
         "(iCaRL compares features with class means that it takes under the same φ, and [another φ]"
-        "(#what-the-same-θ-would-reach-under-another-φ) gained it nothing in the run that was "
-        "probed.)",
+        f"(#{anchor(OTHER_PHI)}) gained it nothing in the run that was probed.)",
     ),
     **dict.fromkeys(
         (f"Recalibrating φ after each task gives ER a higher {m} on Seq-CIFAR-10" for m in METRICS),
         "(θ of joint forwards relies on the φ that it was trained with: in the run that was probed "
-        "it loses nearly as much under [φ of all training images](#what-the-same-θ-would-reach-under-"
-        "another-φ), so neither the size of the memory nor learning it by heart is the reason.)",
+        f"it loses nearly as much under [φ of all images](#{anchor(OTHER_PHI)}), so neither the "
+        "size of the memory nor learning it by heart is the reason.)",
     ),
 }
 """What is known about a claim, by its text: why it does not hold, or what its figure does not say,

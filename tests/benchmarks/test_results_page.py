@@ -309,11 +309,15 @@ def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
         *gain(10.0, "lite"),
         *runs("er", [54.0, 55.0, 56.5], "lite", correct="wa"),
         *runs("er-bnt", [61.0, 62.0, 63.5], "lite", correct="wa"),
+        *runs("er-cur+buf", [58.0, 59.0, 60.5], "lite", correct="bic"),
+        *runs("er-recalibrate", [40.0, 41.0, 42.5], "lite"),
+        *runs("er-recalibrate", [45.0, 46.0, 47.5], "lite", correct="wa"),
     ]
     text = headlines(gather(trained), findings(gather(trained)))[6]
     assert "Correcting the head gains ER in ACC: WA +4.17 (3.45 to 4.88)." in text
     assert "ER-BNT has more ACC than ER with such a head: WA +5.93" in text
-    assert "ER-BNT loses with such a head: WA +3.10" in text
+    assert "than the same θ with ER-Cur+Buf's φ and such a head: BiC +1.93" in text
+    assert text.endswith("ER-BNT loses with such a head: WA +3.10 (2.85 to 3.35).")
     assert headlines([], findings([]))[6].endswith("** Not run yet.")
 
 
