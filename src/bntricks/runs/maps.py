@@ -10,24 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from bntricks.errors import UserError
 from bntricks.files import write_atomically
+from bntricks.runs.measurements import Label, Part, Percent, Points
 
 PanelName = Literal["balanced", "biased", "before", "after"]
-Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
-Label = Annotated[int, Field(ge=0)]
 Picture = Annotated[str, Field(pattern=r"^data:image/png;base64,[A-Za-z0-9+/]+={0,2}$")]
 ROUNDING = 1e-6
 
 
-class BiasedPhi(BaseModel):
+class BiasedPhi(Part):
     """One network under its own φ and under φ that is biased towards the last task."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     accuracy: tuple[Percent, ...]
     """On each task, over all classes, with the run's own φ."""
@@ -76,10 +72,8 @@ class BiasedPhi(BaseModel):
         return self
 
 
-class Panel(BaseModel):
+class Panel(Part):
     """Where the network puts the images, in arbitrary units, and the classes it predicts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: PanelName
     x: tuple[Coordinate, ...]
@@ -87,10 +81,8 @@ class Panel(BaseModel):
     predicted: tuple[Label, ...]
 
 
-class Map(BaseModel):
+class Map(Part):
     """The same images in one or several panels."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     task: Annotated[int, Field(ge=1)]
     """The task it is about, from 1."""

@@ -10,6 +10,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
+"""A difference of percentages."""
 Label = Annotated[int, Field(ge=0)]
 FromOne = Annotated[int, Field(ge=1)]
 Confusion = dict[Label, dict[Label, FromOne]]
@@ -17,11 +19,13 @@ Confusion = dict[Label, dict[Label, FromOne]]
 are left out, so that a thousand classes stay small."""
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """A value that is part of a record: nothing else is in it, and it does not change."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class BeforeLearning(_Part):
+class BeforeLearning(Part):
     """Accuracy on each task before it is learned, where the task is known (Task-IL): over all
     classes, a network hardly ever names one that it has not met."""
 
@@ -31,7 +35,7 @@ class BeforeLearning(_Part):
     """Once all earlier tasks were learned; None for the first."""
 
 
-class EpochAccuracy(_Part):
+class EpochAccuracy(Part):
     """Accuracy on each task so far when an epoch was over."""
 
     task: FromOne

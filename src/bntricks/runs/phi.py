@@ -6,20 +6,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from bntricks.files import write_atomically
+from bntricks.runs.measurements import Part, Percent, Points
 
-Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
-Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 ROUNDING = 1e-6
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class AtShare(_Part):
+class AtShare(Part):
     """Accuracy after the last task, with φ from a mixture of its images and of earlier ones."""
 
     share: Annotated[float, Field(ge=0, le=1)]
@@ -32,7 +27,7 @@ class AtShare(_Part):
     """The mean over all tasks."""
 
 
-class PhiAccuracies(_Part):
+class PhiAccuracies(Part):
     """ACC after the last task, with φ from different images."""
 
     acc: Percent

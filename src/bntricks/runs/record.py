@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from bntricks.runs.config import READINGS, Config
 from bntricks.runs.maps import BiasedPhi
@@ -21,6 +21,7 @@ from bntricks.runs.measurements import (
     BeforeLearning,
     Confusion,
     EpochAccuracy,
+    Part,
     Percent,
     class_accuracy,
     task_accuracy,
@@ -38,11 +39,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class Data(_Part):
+class Data(Part):
     """The images a run learned."""
 
     fingerprint: str
@@ -56,7 +53,7 @@ class Data(_Part):
     """Fewer than the official data set has."""
 
 
-class Reading(_Part):
+class Reading(Part):
     """What is read off the same network in another way."""
 
     accuracy: Accuracies
@@ -64,14 +61,14 @@ class Reading(_Part):
     new_share_of_phi: Share | None = None
 
 
-class Seconds(_Part):
+class Seconds(Part):
     """Spent on each task."""
 
     train: tuple[Amount, ...] = ()
     evaluate: tuple[Amount, ...] = ()
 
 
-class Record(_Part):
+class Record(Part):
     """A finished run."""
 
     config: Config
