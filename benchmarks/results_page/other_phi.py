@@ -17,7 +17,7 @@ from results_page.evidence import has_protocol
 from results_page.scales import STREAM
 
 SCALE = "medium"
-FREE = {"balance", "as_published", "recalibrate"}
+FREE = {"as_published", "recalibrate"}
 """Options in which these runs may differ."""
 
 TITLE = "What the same θ would reach under another φ"
@@ -31,13 +31,13 @@ on the φ that it was trained with.
 """
 SHARES = """The same for φ from batches with more and more images of the newest task: {best}.
 
-The two ways to train θ want different φ. With ER's θ, which was trained in joint forwards, a
-balanced φ has more of the old images taken for new ones; with that of ER-Cur+Buf and ER-BNT, which
-was trained in separate forwards, fewer. A likely reason: in joint forwards θ learns to know old
-classes by how they differ from the mean of a batch that is mostly new, and a balanced φ takes that
-difference away; in separate forwards it learns them from a batch that is balanced itself. So at
-this scale neither half of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with
-joint forwards θ is wrong for a balanced φ.
+The two ways to train θ want different φ. Under a balanced φ, ER's θ, which was trained in joint
+forwards, takes more old images for new ones; that of ER-Cur+Buf and ER-BNT, which was trained in
+separate forwards, takes fewer. A likely reason: in joint forwards θ learns to tell old classes by
+how they differ from the mean of a batch that is mostly new, and a balanced φ takes that difference
+away; in separate forwards it learns them from a batch that is balanced itself. So at this scale
+neither half of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with joint
+forwards θ is wrong for a balanced φ.
 """
 COLUMNS = {
     "ACC": "acc",
