@@ -33,11 +33,12 @@ SHARES = """The same for φ from batches with more and more images of the newest
 
 The two ways to train θ want different φ. Under a balanced φ, ER's θ, which was trained in joint
 forwards, takes more old images for new ones; that of ER-Cur+Buf and ER-BNT, which was trained in
-separate forwards, takes fewer. A likely reason: in joint forwards θ learns to tell old classes by
-how they differ from the mean of a batch that is mostly new, and a balanced φ takes that difference
-away; in separate forwards it learns them from a batch that is balanced itself. So at this scale
-neither half of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with joint
-forwards θ is wrong for a balanced φ.
+separate forwards, takes fewer. That of ER-Balance-Joint-Train, which sees the memory batch in both,
+hardly depends on it. A likely reason: in joint forwards θ learns to tell old classes by how they
+differ from the mean of a batch that is mostly new, and a balanced φ takes that difference away; in
+separate forwards it learns them from a batch that is balanced itself. So at this scale neither half
+of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with joint forwards θ is wrong
+for a balanced φ.
 """
 COLUMNS = {
     "ACC": "acc",
