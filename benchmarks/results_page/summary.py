@@ -30,6 +30,12 @@ KNOWN: dict[str, str] = {
         "(In the second task old and new classes are equally many, so there ER-Balance-Batch is "
         "still ER.)"
     ),
+    "ER-Cur+Prev has a positive BWT on Seq-CIFAR-10": (
+        "(The sign hangs on φ: ER-BNT-No-Simulator, whose BWT is positive, has the same θ and a "
+        f"balanced φ. In the run that was [probed](#{anchor(OTHER_PHI)}), about a third of the "
+        "newest task is known if its share of φ is a fifth, and nearly all of it if that is three "
+        "fifths; ER-Cur+Prev's own φ lies between.)"
+    ),
     **dict.fromkeys(
         (f"ER-Cur+Buf has a higher {metric} than ER on Seq-CIFAR-10" for metric in METRICS),
         "(The difference rises with [training length](#how-effects-move-with-training-length), and "
