@@ -42,6 +42,12 @@ KNOWN: dict[str, str] = {
         "is above zero in the run of the paper's length.)",
     ),
     **dict.fromkeys(
+        (f"ER-Cur+Buf has a higher {m} than ER-Balance-Batch on Seq-CIFAR-10" for m in METRICS),
+        "(It is φ: with a balanced one, which makes it ER-BNT, the same θ is far above both. The "
+        "difference from ER, which performs like ER-Balance-Batch here, rises with [training length]"
+        "(#how-effects-move-with-training-length).)",
+    ),
+    **dict.fromkeys(
         (f"iCaRL-BNT has a higher {metric} than iCaRL on Seq-CIFAR-10" for metric in METRICS),
         "(iCaRL compares features with class means that it takes under the same φ, and [another φ]"
         f"(#{anchor(OTHER_PHI)}) gained it nothing in the run that was probed.)",
