@@ -44,7 +44,7 @@ KNOWN: dict[str, str] = {
     **dict.fromkeys(
         (f"ER-Cur+Buf has a higher {m} than ER-Balance-Batch on Seq-CIFAR-10" for m in METRICS),
         "(It is φ: with a balanced one, which makes it ER-BNT, the same θ is far above both. The "
-        "difference from ER, which performs like ER-Balance-Batch here, rises with [training length]"
+        "difference from ER, which is like ER-Balance-Batch here, rises with [training length]"
         "(#how-effects-move-with-training-length).)",
     ),
     **dict.fromkeys(
