@@ -130,7 +130,7 @@ class Bench:
             "everything": lambda seed: self.chain(seed, EVERYTHING),
             "at once": self.at_once,
             "few": lambda seed: self.chain(seed, FEW),
-            "few, without BN Tricks": lambda seed: self.chain(seed, FEW, "--method=er-even"),
+            "few, unbalanced batches": lambda seed: self.chain(seed, FEW, "--method=er-even"),
             "last batch": self.last_batch,
         }
 
@@ -255,7 +255,7 @@ def shown_table(results: dict[str, dict[str, Any]]) -> str:
     plain = over_seeds("plain", lambda each: fmean(each["sgd"]))
     new, old_later = over_seeds("everything", first), over_seeds("everything", old)
     kept, at_once = over_seeds("everything", final), over_seeds("at once", final)
-    few, without = (over_seeds(part, final) for part in ("few", "few, without BN Tricks"))
+    few, without = (over_seeds(part, final) for part in ("few", "few, unbalanced batches"))
     rows = [
         row("first folder, plain loop, SGD", plain),
         row("first folder, plain loop, AdamW", over_seeds("plain", lambda e: fmean(e["adamw"]))),
@@ -267,10 +267,10 @@ def shown_table(results: dict[str, dict[str, Any]]) -> str:
         row("… the first folder's classes", old_later),
         row("… minus what they were when new", minus(old_later, new)),
         row("four folders, 20 images a class", few),
-        row("… without BN Tricks", without),
-        row("gain by BN Tricks", minus(few, without)),
+        row("… with unbalanced batches", without),
+        row("gain by balanced batches", minus(few, without)),
         row("… the first folder's classes", over_seeds("few", old)),
-        row("… without BN Tricks", over_seeds("few, without BN Tricks", old)),
+        row("… with unbalanced batches", over_seeds("few, unbalanced batches", old)),
         row("longest command, CPU s", over_seeds("everything", lambda e: max(e["seconds"]))),
     ]
     return markdown(["accuracy, %", "mean", "95% interval", "by seed"], rows)

@@ -40,7 +40,7 @@ IMAGES = 160
 CHOICES: dict[str, dict[str, Any]] = {
     "the recipe": {},
     "no mixup": {"hyper": {"mixup": 0.0}},
-    "no BN Tricks": {"method": "er-even"},
+    "unbalanced batches (ER-Even)": {"method": "er-even"},
     "the paper's reservoir and two passes (ER-BNT)": {"method": "er-bnt"},
     "momentum SGD": {"optimiser": "sgdm", "lr": 0.05},
     "plain SGD": {"optimiser": "sgd"},

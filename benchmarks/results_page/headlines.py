@@ -73,16 +73,25 @@ def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list
 
 def _gain(method: str, baseline: str, findings: Sequence[Finding]) -> str:
     """What BN Tricks does to one baseline."""
-    a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
-    both = _ahead(a, b, findings)
+    both = of_pair(method, baseline, findings)
     sentences = [
         _judged(scale, judgements, method, baseline)
         if any(map(is_judged, judgements))
         else _so_far(scale, judgements)
         for scale, judgements in by_scale(both)
     ]
-    answer = _by_metric(both, ANSWERS)
-    return " ".join([f"**{method} over {baseline}: {answer}.**", *sentences])
+    return " ".join([f"**{method} over {baseline}: {outcome(both)}.**", *sentences])
+
+
+def outcome(both: Sequence[Finding]) -> str:
+    """Whether a gain reproduces, in a word or two."""
+    return _by_metric(both, ANSWERS)
+
+
+def of_pair(method: str, baseline: str, findings: Sequence[Finding]) -> list[Finding]:
+    """Whether BN Tricks gains this baseline ACC and BWT."""
+    a, b = (Side(method=name.lower(), stream=STREAM) for name in (method, baseline))
+    return _ahead(a, b, findings)
 
 
 def _ahead(a: Side, b: Side, findings: Sequence[Finding]) -> list[Finding]:
@@ -203,10 +212,10 @@ def _layers(findings: Sequence[Finding]) -> str:
         by_side.setdefault((each.study.title, each.claim.a), []).append(each)
     groups = [group for group in by_side.values() if any(each.decisive for each in group)]
     if not groups:
-        return f"{LAYERS} Not run yet."
+        return f"{LAYERS} No verdict yet."
     lines = [f"{LAYERS} In ACC:", *(f"  - {_outcomes(group)}" for group in groups)]
     if left := sum(each.decisive is None for each in own):
-        lines.append(f"  - {left} more have no verdict yet.")
+        lines.append(f"  - {left} more comparisons have no verdict yet.")
     return "\n".join(lines)
 
 
@@ -229,7 +238,7 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
         for text, group in parts.items()
         if (judged := [f for f in group if f.decisive])
     ]
-    return " ".join([HEAD, *(sentences or ["Not run yet."])])
+    return " ".join([HEAD, *(sentences or ["No verdict yet."])])
 
 
 def _is_of(other: Side, finding: Finding) -> bool:

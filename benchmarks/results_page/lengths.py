@@ -107,12 +107,13 @@ def _without_new(records: Sequence[Record]) -> str:
         own = _by_length(scale, (WITHOUT_NEW,), records)
         if len(own) > 1:
             parts = [
-                f"{mean(length.values(WITHOUT_NEW, 'bwt')):.1f} after {length.steps:,} "
-                f"({counted(len(length.seeds), 'seed')})"
+                f"{mean(length.values(WITHOUT_NEW, 'bwt')):.1f} after {length.steps:,} steps a "
+                f"task ({counted(len(length.seeds), 'seed')})"
                 for length in own
             ]
             title = load_reported().titles[WITHOUT_NEW]
-            sentences.append(f"BWT of {title} at {scale} scale is {', '.join(parts)} steps a task.")
+            lengths = f"{', '.join(parts[:-1])} and {parts[-1]}"
+            sentences.append(f"At {scale} scale, the BWT of {title} is {lengths}.")
     return " ".join(sentences)
 
 

@@ -20,11 +20,13 @@ ICARL_PARTS = ("icarl-concat", "icarl-bnt-no-simulator", "icarl-bnt-imbalance-tr
 ICARL = ("icarl", "icarl-bnt")
 CIFAR10 = ("seq-cifar10",)
 WIDTH = 90
+LISTED = 12
+"""More kinds of missing runs than this are not named; the command finds them by itself."""
 
 TEXT = """## Not run yet
 
-What this page wants and has no records of, from what matters most to what takes longest. DIR is a
-folder with the complete data, or, for `lite`, with the cut-down data of the runs that are there.
+The runs that this page still needs, from what matters most to what takes longest. DIR is a folder
+with the complete data, or, for `lite`, with the cut-down data of the runs that are there.
 A command trains only what is missing; then `python benchmarks/write_results.py` writes the page
 again.
 """
@@ -102,7 +104,7 @@ WANTED = (
     Wanted("Other normalisations, in a single pass", "norms-online", "medium", 5),
     Wanted("Other normalisations, over many epochs", "norms", "lite", 3),
     Wanted("Corrections of the head", "bias", "lite", 3),
-    Wanted("Whom φ follows", "trackers", "lite", 3),
+    Wanted("Which batches φ follows", "trackers", "lite", 3),
     Wanted("Biased statistics", "statistics", "medium", 4),
     Wanted("The other streams", "main", "medium", 3, streams=("seq-cifar100", "seq-tiny-imagenet")),
     Wanted("Sizes of the memory", "buffers", "medium", 3, streams=("seq-cifar100",)),
@@ -139,11 +141,11 @@ def missing(records: Sequence[Record]) -> list[str]:
 
 def _heading(part: Wanted, absent: Sequence[Config], wanted: int) -> str:
     head = f"**{part.purpose}**: {len(absent)} of {counted(wanted, 'run')} missing"
-    if len(absent) == wanted:
-        return f"{head}."
     seeds: dict[str, list[str]] = {}
     for config in absent:
         seeds.setdefault(_label(part, config), []).append(str(config.seed))
+    if len(absent) == wanted or len(seeds) > LISTED:
+        return f"{head}."
     listed = "; ".join(
         f"{label} (seed{'s' * (len(own) > 1)} {', '.join(own)})" for label, own in seeds.items()
     )

@@ -27,18 +27,20 @@ After the last task of these runs, φ was set to the moments of other images, an
 evaluated again: the images in the memory; all training images of all tasks, which nobody has by
 then; and for the test images of each task that task's own training images, as if the task were
 known. Where a column is above ACC, φ is to blame for the difference; where it is below, θ relies
-on the φ that it was trained with.
+on the φ that it was trained with. These images are not augmented, unlike those that φ follows in
+training, and under such a φ some methods lose two or three points even at their own share of the
+newest task: compare columns with each other first.
 """
 SHARES = """The same for φ from batches with more and more images of the newest task: {best}.
 
 The two ways to train θ want different φ. Under a balanced φ, ER's θ, which was trained in joint
 forwards, takes more old images for new ones; that of ER-Cur+Buf and ER-BNT, which was trained in
 separate forwards, takes fewer. That of ER-Balance-Joint-Train, which sees the memory batch in both,
-hardly depends on it. A likely reason: in joint forwards θ learns to tell old classes by how they
-differ from the mean of a batch that is mostly new, and a balanced φ takes that difference away; in
-separate forwards it learns them from a batch that is balanced itself. So at this scale neither half
-of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with joint forwards θ is wrong
-for a balanced φ.
+hardly depends on the newest task's share. A likely reason: in joint forwards θ learns to tell old
+classes by how they differ from the mean of a batch that is mostly new, and a balanced φ takes that
+difference away; in separate forwards it learns them from a batch that is balanced itself. So at
+this scale neither half of BN Tricks helps alone: separate forwards leave φ wrong for θ, and with
+joint forwards θ is wrong for a balanced φ.
 """
 COLUMNS = {
     "ACC": "acc",

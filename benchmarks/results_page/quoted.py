@@ -7,8 +7,8 @@ from textwrap import fill
 
 from bntricks.report.statistics import mean
 from bntricks.runs.record import Record
-from results_page.evidence import gather
-from results_page.headlines import METRICS
+from results_page.evidence import findings, gather
+from results_page.headlines import METRICS, PAIRS, of_pair, outcome
 
 SCALE, WIDTH = "medium", 106
 PAIR = ("er-bnt", "er")
@@ -16,7 +16,8 @@ PAIR = ("er-bnt", "er")
 
 def quoted(records: Sequence[Record]) -> str:
     """What both reach, and the gain with its interval, over the seeds that both have."""
-    ablation = next(e for e in gather(records) if (e.study.name, e.scale) == ("ablation", SCALE))
+    evidence = gather(records)
+    ablation = next(e for e in evidence if (e.study.name, e.scale) == ("ablation", SCALE))
     by_seed = [
         {run.seed: run for each in ablation.groups if each.method == method for run in each.records}
         for method in PAIR
@@ -33,13 +34,18 @@ def quoted(records: Sequence[Record]) -> str:
     }
     acc, bwt = (gains[metric] for metric in METRICS)
     any_run = by_seed[0][seeds[0]]
+    others = [
+        f"{method} over {baseline}, {outcome(of_pair(method, baseline, findings(evidence)))}"
+        for method, baseline in PAIRS.items()
+        if method.lower() != PAIR[0]
+    ]
     text = (
         f"On all of CIFAR-10, with a network small enough for a CPU, "
         f"{any_run.steps // len(any_run.accuracy):,} steps a task and {len(seeds)} seeds, ER-BNT "
         f"reaches ACC {reached[0][0]} and BWT {reached[0][1]}, ER {reached[1][0]} and "
         f"{reached[1][1]}: a gain of {acc.ours:.1f} points (95% interval {acc.low:.1f} to "
         f"{acc.high:.1f}) and of {bwt.ours:.1f} ({bwt.low:.1f} to {bwt.high:.1f}), where the paper "
-        f"has {acc.paper:.1f} and {bwt.paper:.1f}. Not every claim of the paper holds at that "
-        "size: [results](docs/results.md)."
+        f"has {acc.paper:.1f} and {bwt.paper:.1f}. The other pairs so far: {'; '.join(others)}. "
+        "Not every claim of the paper holds at that size: [results](docs/results.md)."
     )
     return fill(text, WIDTH)

@@ -31,7 +31,7 @@ KNOWN: dict[str, str] = {
         "still ER.)"
     ),
     "ER-Cur+Prev has a positive BWT on Seq-CIFAR-10": (
-        "(The sign hangs on φ: ER-BNT-No-Simulator, whose BWT is positive, has the same θ and a "
+        "(The sign depends on φ: ER-BNT-No-Simulator, whose BWT is positive, has the same θ and a "
         f"balanced φ. In the run that was [probed](#{anchor(OTHER_PHI)}), about a third of the "
         "newest task is known if its share of φ is a fifth, and nearly all of it if that is three "
         "fifths; ER-Cur+Prev's own φ lies between.)"
@@ -43,7 +43,7 @@ KNOWN: dict[str, str] = {
     ),
     **dict.fromkeys(
         (f"ER-Cur+Buf has a higher {m} than ER-Balance-Batch on Seq-CIFAR-10" for m in METRICS),
-        "(It is φ: with a balanced one, which makes it ER-BNT, the same θ is far above both. The "
+        "(φ is the reason: with a balanced φ the same θ is ER-BNT, which is far above both. The "
         "difference from ER, which is like ER-Balance-Batch here, rises with [training length]"
         "(#how-effects-move-with-training-length).)",
     ),

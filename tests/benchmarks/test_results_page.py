@@ -261,8 +261,8 @@ def test_the_summary_says_which_layers_bn_tricks_is_ahead_of():
     assert " Undecided against ER with BRN -0.23 (-13.67 to 13.20). " in outcomes
     assert " Behind ER with CN -10.07 " in outcomes
     assert outcomes.endswith(". 3 seeds, `lite`.")
-    assert rest.endswith("more have no verdict yet.")
-    assert headlines([], findings([]))[5].endswith("** Not run yet.")
+    assert rest.endswith("more comparisons have no verdict yet.")
+    assert headlines([], findings([]))[5].endswith("** No verdict yet.")
 
 
 def test_what_both_sides_of_a_comparison_share_is_said_once():
@@ -318,7 +318,7 @@ def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
     assert "ER-BNT has more ACC than ER with such a head: WA +5.93" in text
     assert "than the same θ with ER-Cur+Buf's φ and such a head: BiC +1.93" in text
     assert text.endswith("ER-BNT loses with such a head: WA +3.10 (2.85 to 3.35).")
-    assert headlines([], findings([]))[6].endswith("** Not run yet.")
+    assert headlines([], findings([]))[6].endswith("** No verdict yet.")
 
 
 def test_a_run_with_the_streams_own_memory_is_one_of_a_study_that_does_not_name_it():

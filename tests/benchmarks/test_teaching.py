@@ -30,6 +30,6 @@ def test_a_difference_is_between_runs_of_one_seed():
         "1": {"accuracy": [[80.0] * 3, [50.0] * 9]},
     }
     without = {"1": {"accuracy": [[80.0] * 3, [45.0] * 9]}}
-    rows = shown_table({"few": accuracy, "few, without BN Tricks": without}).splitlines()
-    assert "| gain by BN Tricks | 5.0 | – | 5.0 |" in rows
+    rows = shown_table({"few": accuracy, "few, unbalanced batches": without}).splitlines()
+    assert "| gain by balanced batches | 5.0 | – | 5.0 |" in rows
     assert any(line.startswith("| four folders, 20 images a class | 55.0 |") for line in rows)
