@@ -178,7 +178,10 @@ def test_installed_packages_bring_their_own_by_entry_points(tmp_path):
     for command in ("streams", "norms"):
         assert "my-" in bnt(command, cwd=tmp_path).stdout
     unknown = bnt("run", "--method", "their-other", cwd=tmp_path)
-    refused(unknown, "a_broken_plugin is not there: ModuleNotFoundError: No module named 'nowhere'")
+    refused(
+        unknown,
+        "a_broken_plugin could not be imported: ModuleNotFoundError: No module named 'nowhere'",
+    )
 
 
 def test_methods_of_ones_own_are_compared_with_others_and_versions_are_told_apart():

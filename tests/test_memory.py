@@ -10,6 +10,8 @@ from bntricks import Batch, Memory
 
 pytestmark = pytest.mark.law
 
+ARRAYS = ("x", "y", "ids", "tasks", "scores")
+
 
 def memory(capacity, seed=0):
     return Memory(
@@ -122,3 +124,26 @@ def test_state_comes_back_whole():
 def test_a_memory_for_nothing_is_refused():
     with pytest.raises(ValueError, match="at least 1"):
         memory(0)
+
+
+def test_two_memories_with_the_same_content_do_not_share_it():
+    store, other = memory(9), memory(9, seed=5)
+    offer(store, range(9), task=1)
+    other.load_state_dict(store.state_dict())
+    before = {name: value.clone() for name, value in store.state_dict().items() if name in ARRAYS}
+    offer(other, range(100, 200), task=2)
+    assert all(torch.equal(store.state_dict()[name], value) for name, value in before.items())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"capacity": 40}, "the saved memory has capacity 40, this one has 9"),
+        ({"y": torch.zeros(9)}, r"saved y has shape \[9\] or a dtype that does not match"),
+    ],
+)
+def test_a_memory_of_another_kind_does_not_fit(change, reason):
+    store, other = memory(9), memory(9)
+    offer(store, range(9))
+    with pytest.raises(ValueError, match=reason):
+        other.load_state_dict({**store.state_dict(), **change})

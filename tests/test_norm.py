@@ -169,7 +169,7 @@ def test_a_network_without_batchnorm_has_nothing_to_wait_for():
         (nn.Sequential(nn.GroupNorm(1, 3)), [torch.randn(8, 3)], "it has no BatchNorm layer"),
         (nn.BatchNorm1d(3, track_running_stats=False), [torch.randn(8, 3)], "keep no running"),
         (torch.jit.script(nn.BatchNorm1d(3)), [torch.randn(8, 3)], "TorchScript hides its layers"),
-        (nn.BatchNorm1d(3), [], "there are no batches"),
+        (nn.BatchNorm1d(3), [], "no batches to recalibrate with"),
         (nn.BatchNorm1d(3), [torch.randn(8, 3) / 0], "the inputs of layer '' are not finite"),
     ],
 )

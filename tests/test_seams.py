@@ -1,5 +1,7 @@
 """What a newcomer adds, each in a file of their own: this one. Nothing of the package is edited."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,8 +31,8 @@ from bntricks import (
     run,
     train,
 )
-from bntricks.methods import entries
-from bntricks.networks.folded import PAYS
+from bntricks.methods import entries, find
+from bntricks.networks.folded import FOLD_FROM
 from bntricks.networks.head import features
 from bntricks.report.verdicts import value
 from bntricks.runs import record_file as records
@@ -101,7 +103,7 @@ def test_another_normalisation_is_a_factory_by_name(tmp_path):
 def test_a_resnet_with_another_normalisation_is_not_folded():
     torch.manual_seed(0)
     net = ResNet(4, width=8, blocks=1, stages=2, norm=group_norm)
-    x = torch.randn(PAYS + 1, 3, 8, 8)
+    x = torch.randn(FOLD_FROM + 1, 3, 8, 8)
     scores = Learner(net, Method(updates=[ce(Bt)])).scores(x)
     with torch.no_grad():
         assert torch.allclose(scores, net.eval()(x), atol=1e-5)
@@ -285,3 +287,36 @@ def test_features_are_what_the_head_sees():
     x = torch.randn(9, 5)
     assert torch.equal(net[-1](features(net.eval(), x)), net(x))
     assert F.relu(features(net, x)).equal(features(net, x))
+
+
+# Names that are taken.
+
+
+@pytest.mark.parametrize("when", ["before the first lookup", "after it"])
+def test_a_script_cannot_replace_what_is_built_in(when):
+    script = """
+import sys
+from bntricks import Bt, Method, UserError, ce, method
+from bntricks.methods import find
+
+if sys.argv[1] == "after it":
+    find("er")
+try:
+    method("er", title="Mine")(lambda: Method(updates=[ce(Bt)]))
+except UserError as error:
+    assert str(error) == "there is a method named 'er' already: choose another name"
+    assert find("er").title == "ER"
+else:
+    raise SystemExit("registered")
+"""
+    subprocess.run([sys.executable, "-c", script, when], check=True)
+
+
+def test_a_notebook_may_run_a_cell_again():
+    for title in ("Mine", "Mine, edited"):
+        method("test-cell", title=title)(ring)
+        assert find("test-cell").title == title
+    with pytest.raises(UserError, match="there is a normalisation named 'bn' already"):
+        NORMS.named("bn")(group_norm)
+    with pytest.raises(UserError, match="named 'sgd' already"):
+        OPTIMISERS.named("sgd")(Adam)

@@ -74,6 +74,13 @@ def check_finite(x: Tensor, what: str) -> None:
         )
 
 
+def class_numbers(y: Tensor) -> Tensor:
+    """Labels as a batch has them: int64, on the host."""
+    if y.is_floating_point() or y.is_complex():
+        raise ValueError(f"labels are class numbers, and these are {y.dtype}: give integers")
+    return y.cpu().long()
+
+
 def copies(batch: Batch, count: int) -> Batch:
     """`count` copies that together weigh as much as one (ER-Balance-Batch, Sec. 4)."""
     return Batch(

@@ -143,7 +143,9 @@ class Memory:
             raise ValueError(f"{unknown[0]} is not part of a memory")
         capacity, filled, offered = (int(state[name]) for name in ("capacity", "filled", "offered"))
         if capacity != self.capacity:
-            raise ValueError(f"a memory of {capacity} does not fit one of {self.capacity}")
+            raise ValueError(
+                f"the saved memory has capacity {capacity}, this one has {self.capacity}"
+            )
         if not 0 <= filled <= capacity or offered < 0:
             raise ValueError(f"{filled} samples do not fit a memory of {capacity}")
         for name in self._kept:
@@ -163,10 +165,13 @@ class Memory:
         dtype = torch.float32 if name == "logits" else values.dtype if own is None else own.dtype
         fits = own is None or name == "logits" or values.shape[1:] == own.shape[1:]
         if not fits or len(values) not in (filled, self.capacity) or values.dtype != dtype:
-            raise ValueError(f"{name} of {list(values.shape)} is not part of this memory")
+            raise ValueError(
+                f"saved {name} has shape {list(values.shape)} or a dtype that does not match this "
+                "memory"
+            )
         device = self.device if name in ("x", "logits") else torch.device("cpu")
         if len(values) == self.capacity:
-            return values.to(device)
+            return values.to(device, copy=True)
         placed = torch.zeros(self.capacity, *values.shape[1:], dtype=dtype, device=device)
         placed[:filled] = values.to(device)
         return placed

@@ -261,7 +261,7 @@ def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     check_layers(net)
     statistics = moments(net, batches)
     if not statistics:
-        raise UserError("there are no batches to recalibrate with, or they were used up before")
+        raise UserError("no batches to recalibrate with: the iterable is empty or exhausted")
     for name, found in statistics.items():
         if not (found.mean.isfinite().all() and found.var.isfinite().all()):
             raise UserError(
@@ -286,14 +286,14 @@ def check_layers(net: nn.Module) -> None:
 @contextmanager
 def _plain(net: nn.Module) -> Iterator[None]:
     """Layers that normalise in another way than BatchNorm, and say so by a flag, are BatchNorm."""
-    variants = [layer for layer in layers(net).values() if hasattr(layer, "plain")]
+    before = [(x, x.plain) for x in layers(net).values() if hasattr(x, "plain")]
     try:
-        for layer in variants:
+        for layer, _ in before:
             layer.plain = True  # type: ignore[assignment]
         yield
     finally:
-        for layer in variants:
-            layer.plain = False  # type: ignore[assignment]
+        for layer, plain in before:
+            layer.plain = plain
 
 
 def _as_phi(statistics: Statistics) -> Phi:

@@ -1,4 +1,4 @@
-"""Things by name: methods, networks, norms, optimisers. A user's own are equal to ours.
+"""Registries by name. User entries have the same standing as built-in ones.
 
 What is registered while a user's file is imported, or a module that an installed package names as
 an entry point, remembers that source: it is part of the identity of runs that use it.
@@ -48,17 +48,13 @@ def registering(source: Source) -> Iterator[None]:
         _SOURCE.reset(token)
 
 
-def _registering() -> Source | None:
-    """The source that is being imported, unless that has made a module of this package be imported
-    in turn, which now registers what is its own."""
-    source = _SOURCE.get()
-    if source is None:
-        return None
+def _by_this_package() -> bool:
+    """Whether it is a module of this package that registers something, maybe because a source that
+    is being imported has made it be imported in turn."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    ours = frame is not None and frame.f_globals["__name__"].startswith("bntricks.")
-    return None if ours else source
+    return frame is not None and frame.f_globals["__name__"].startswith("bntricks.")
 
 
 class Registry(Generic[Entry]):
@@ -72,20 +68,26 @@ class Registry(Generic[Entry]):
     def __init__(self, kind: str, *, home: str | None = None, group: str | None = None) -> None:
         self.kind, self.home, self.group = kind, home, group
         self._entries: dict[str, Entry] = {}
+        self._built_in: set[str] = set()
         self._sources: dict[str, Source] = {}
         self._broken: list[str] = []
 
     def add(self, name: str, entry: Entry) -> Entry:
-        """Register an entry. A source from outside may replace its own entries, and no others."""
-        source, before = _registering(), self._sources.get(name)
-        if source is not None:
-            if name in self.entries() and (before is None or before.name != source.name):
+        """Register an entry. Nobody may replace a built-in one, and a source from outside none but
+        its own."""
+        source = None
+        if _by_this_package():
+            self._built_in.add(name)
+        else:
+            source = _SOURCE.get()
+            if name in self.entries() and not self._may_replace(name, source):
                 raise UserError(
                     f"there is a {self.kind} named {name!r} already: choose another name"
                 )
-            self._sources[name] = source
-        else:
+        if source is None:
             self._sources.pop(name, None)
+        else:
+            self._sources[name] = source
         self._entries[name] = entry
         return entry
 
@@ -108,7 +110,8 @@ class Registry(Generic[Entry]):
             try:
                 _import_entry_point(each)
             except Exception as error:  # a broken package is no reason to refuse other entries
-                self._broken.append(f"{each.value} is not there: {type(error).__name__}: {error}")
+                reason = f"{type(error).__name__}: {error}"
+                self._broken.append(f"{each.value} could not be imported: {reason}")
         return self._entries
 
     def find(self, name: str) -> Entry:
@@ -116,12 +119,18 @@ class Registry(Generic[Entry]):
         if name not in entries:
             close = difflib.get_close_matches(name, entries, n=1)
             hint = f"did you mean {close[0]}? " if close else ""
-            own = "; one of your own is registered first, in Python" if ":" in name else ""
+            own = "; to use your own, register it in Python first" if ":" in name else ""
             broken = "".join(f"; {reason}" for reason in self._broken)
             raise UserError(
                 f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}{own}{broken}"
             )
         return entries[name]
+
+    def _may_replace(self, name: str, source: Source | None) -> bool:
+        before = self._sources.get(name)
+        if name in self._built_in:
+            return False
+        return source is None or (before is not None and before.name == source.name)
 
 
 def _import_entry_point(entry: EntryPoint) -> None:

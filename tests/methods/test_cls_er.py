@@ -132,3 +132,17 @@ def test_a_head_that_grows_grows_in_every_copy_to_the_same_rows():
     learner.grow(9)
     for net in learner.state.averages.values():
         assert torch.equal(net[-1].weight, learner.net[-1].weight)
+
+
+@pytest.mark.law
+def test_copies_of_a_network_in_evaluation_mode_have_a_phi_that_moves():
+    learner = Learner(tiny.network().eval(), make("cls-er"), memory=10)
+    learner.begin([0, 1])
+    for x, y in tiny.batches(1):
+        learner.observe(x, y)
+    for net in learner.state.averages.values():
+        assert net.training
+        assert net[1].num_batches_tracked == 2
+        net.eval()
+    learner.begin([2, 3])
+    assert all(net.training for net in learner.state.averages.values())

@@ -10,13 +10,13 @@ from torch import nn
 
 from bntricks import Learner
 from bntricks.methods import make
-from bntricks.networks.folded import PAYS, Folded, folded
+from bntricks.networks.folded import FOLD_FROM, Folded, folded
 from bntricks.networks.resnet import ResNet
 from bntricks.norm import layers
 
 pytestmark = pytest.mark.law
 
-X = torch.randn(PAYS, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+X = torch.randn(FOLD_FROM, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
 def lived(net):
@@ -41,7 +41,7 @@ def network(**shape):
 def test_a_folded_network_computes_what_the_network_does(shape, layout):
     net = network(**shape).to(memory_format=layout)
     x = X.contiguous(memory_format=layout)
-    fold = folded(net, PAYS)
+    fold = folded(net, FOLD_FROM)
     assert isinstance(fold, Folded)
     assert torch.allclose(fold(x), net(x), rtol=1e-4, atol=1e-4)
     assert torch.allclose(fold.features(x), net.features(x), rtol=1e-4, atol=1e-4)
@@ -50,12 +50,12 @@ def test_a_folded_network_computes_what_the_network_does(shape, layout):
 @pytest.mark.parametrize("name", ["er-bnt", "icarl"])
 def test_a_learner_scores_many_images_as_it_scores_few(name):
     learner = Learner(network(), make(name), memory=12)
-    y = torch.arange(PAYS) % 2
+    y = torch.arange(FOLD_FROM) % 2
     learner.begin([0, 1], X, y)
     learner.observe(X[:32], y[:32], ids=torch.arange(32))
     learner.end(X, y)
     before = copy.deepcopy(learner.net.state_dict())
-    few = torch.cat([learner.scores(part) for part in X.split(PAYS // 2)])
+    few = torch.cat([learner.scores(part) for part in X.split(FOLD_FROM // 2)])
     assert torch.allclose(learner.scores(X), few, rtol=1e-4, atol=1e-4)
     after = learner.net.state_dict()
     assert all(torch.equal(before[key], after[key]) for key in before)
@@ -67,7 +67,7 @@ def test_scores_follow_the_statistics_of_the_moment():
     lived(learner.net)
     after = learner.scores(X)
     assert not torch.allclose(before, after, atol=1e-2)
-    few = torch.cat([learner.scores(part) for part in X.split(PAYS // 2)])
+    few = torch.cat([learner.scores(part) for part in X.split(FOLD_FROM // 2)])
     assert torch.allclose(after, few, rtol=1e-4, atol=1e-4)
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_folded_stays_as_it_is(net):
 
 def test_a_handful_of_images_is_not_worth_folding_for():
     net = network()
-    assert folded(net, PAYS - 1) is net
+    assert folded(net, FOLD_FROM - 1) is net
 
 
 def test_networks_narrower_than_a_vector_train_without_harm():

@@ -376,3 +376,19 @@ def test_frozen_ema_leaves_the_statistics_of_every_layer_alone(name):
         new(inputs(4))
     for key, value in new.named_buffers():
         assert torch.equal(value, before[key]), key
+
+
+def test_what_a_layer_was_told_before_comes_back():
+    net, outer, inner = nn.Sequential(bound("tbbn")(4)), Rows(3, torch.zeros(4)), Rows(1)
+    with told(net, outer):
+        with told(net, inner):
+            assert net[0].rows is inner
+        assert net[0].rows is outer
+    assert net[0].rows is None
+
+
+def test_a_layer_that_was_plain_before_moments_were_measured_stays_so():
+    net = nn.Sequential(bound("brn")(4), bound("brn")(4))
+    net[0].plain = True  # someone else's choice
+    moments(net, [torch.randn(4, 4, 2, 2)])
+    assert [layer.plain for layer in net] == [True, False]

@@ -8,7 +8,7 @@ import torch
 
 from bntricks import NORMS, Learner, Model, Rows, UserError, diagnose, make, replace_norm, told
 from bntricks.doctor import repair
-from bntricks.networks.folded import PAYS, Folded, folded
+from bntricks.networks.folded import FOLD_FROM, Folded, folded
 from bntricks.networks.norms import SCHEMES, bound
 from bntricks.networks.registry import build_network
 from bntricks.norm import drift, layers, moments, phi
@@ -65,9 +65,9 @@ def test_the_doctor_has_nothing_to_examine_where_there_are_none(name):
 @pytest.mark.parametrize("name", OURS)
 def test_many_images_are_scored_by_a_folded_network_where_that_is_exact(name):
     net = network(name).eval()
-    reader = folded(net, PAYS)
+    reader = folded(net, FOLD_FROM)
     assert isinstance(reader, Folded) == (name in LIKE_BATCHNORM)
-    x, _ = batch(1, PAYS)
+    x, _ = batch(1, FOLD_FROM)
     with torch.no_grad():
         assert torch.allclose(reader(x), net(x), atol=1e-4)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import NORMS, ResNet, replace_norm
+from bntricks import NORMS, ResNet, Rows, replace_norm, told
 from bntricks.networks.norms import SCHEMES
 from bntricks.norm import layers
 
@@ -65,6 +65,34 @@ def test_a_layer_by_itself_and_one_without_an_affine_map():
     assert isinstance(alone, nn.GroupNorm)
     assert alone.weight is None
     assert alone.bias is None
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_layer_without_an_affine_map_normalises_by_every_scheme(name):
+    torch.manual_seed(0)
+    x, rows = torch.randn(6, 4, 3, 3), Rows(2, torch.tensor([0, 0, 0, 0, 1, 1]))
+    plain, fixed = nn.BatchNorm2d(4, affine=False), nn.BatchNorm2d(4)
+    layers = [replace_norm(layer, name, tasks=3) for layer in (plain, fixed)]
+    for layer in layers:
+        with told(layer, rows):
+            layer.train()(x)
+    outputs = []
+    for layer in layers:
+        with told(layer, rows):
+            outputs.append(layer(x))
+    torch.testing.assert_close(*outputs)
+    assert not any(p.shape == (4,) for p in layers[0].parameters())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_epsilon_is_kept(name):
+    layer = replace_norm(nn.BatchNorm2d(4, eps=1e-3), name, tasks=3)
+    assert {part.eps for part in layer.modules() if hasattr(part, "eps")} == {1e-3}
+
+
+def test_an_epsilon_that_somebody_chose_for_the_new_layer_stays():
+    layer = replace_norm(nn.BatchNorm2d(4, eps=1e-3), lambda c: nn.GroupNorm(2, c, eps=0.1))
+    assert layer.eps == 0.1
 
 
 def test_layers_without_statistics_are_none_of_our_business():

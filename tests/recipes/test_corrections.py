@@ -1,5 +1,8 @@
 """Corrections of the head's bias: what each fits, what it does to logits, and what it leaves."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -138,7 +141,7 @@ def test_a_prior_is_the_share_of_each_class_in_what_was_trained_on_in_this_task(
     raw = trained.state.outputs(x)
     share = (counts + 1) / (counts + 1).sum()
     scores = trained.scores(x)
-    assert torch.allclose(scores[:, OLD + NEW], raw[:, OLD + NEW] - share.log(), atol=1e-5)
+    assert torch.allclose(scores[:, OLD + NEW], raw[:, OLD + NEW] - share.log().float(), atol=1e-5)
     assert (scores[:, UNSEEN] == -torch.inf).all()
 
 
@@ -206,3 +209,94 @@ def test_a_batch_of_the_memory_counts_among_what_was_trained_on():
     trained.memory.append(Batch(torch.randn(4, 5), torch.tensor([1, 1, 1, 1])), task=1)
     trained.observe(torch.randn(3, 5), torch.tensor([0, 0, 0]))
     assert trained.state.trained_on.tolist() == [3, 4]
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_samples_of_classes_that_are_still_to_come_may_be_in_the_memory(name):
+    blurry = Learner(network(), corrected(make("er"), name), memory=12, lr=0.1)
+    for own, visitors in ((OLD, NEW), (NEW, [0, 4])):
+        y = torch.tensor([*own, *visitors] * 4)
+        x = torch.randn(len(y), 5, generator=torch.Generator().manual_seed(len(own)))
+        blurry.begin(own, visitors=visitors)
+        blurry.observe(x, y)
+        blurry.end(x, y)
+    assert 4 in blurry.memory.y[: len(blurry.memory)]
+    assert set(blurry.predict(x).tolist()) <= {*OLD, *NEW, 4, 5}
+    assert all(values[OLD + NEW].isfinite().all() for values in blurry.state.fitted.values())
+
+
+def test_bic_is_fitted_on_stored_samples_of_the_classes_seen_and_on_no_others():
+    trained = learner(correct="bic")
+    alone = trained.state.fitted
+    trained.memory.keep(torch.arange(8).numpy())
+    few = trained.method.classify.fit(trained.state, None)
+    trained.memory.append(Batch(torch.randn(4, 5), torch.tensor([4, 5, 4, 5])), task=2)
+    with_visitors = trained.method.classify.fit(trained.state, None)
+    assert not torch.equal(few["scale"], alone["scale"])
+    assert torch.equal(with_visitors["scale"], few["scale"])
+    assert torch.equal(with_visitors["shift"], few["shift"])
+
+
+def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compiler():
+    z, y = distorted(0.6, -0.4, rows=200)
+    weight = 1 / torch.bincount(y)[y].double()
+    weight /= weight.sum()
+    ab = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
+    curvature = (weight * (z[:, NEW_COLUMNS].square().amax(1) + 1)).sum().item() / 2 + 0.1
+    optimiser = torch.optim.SGD([ab], lr=min(0.1, 1 / curvature), momentum=0.9)
+    for _ in range(200):
+        optimiser.zero_grad()
+        losses = F.cross_entropy(
+            torch.where(NEW_COLUMNS, ab[0] * z + ab[1], z), y, reduction="none"
+        )
+        ((weight * losses).sum() + 0.1 * ab[1] ** 2 / 2).backward()
+        optimiser.step()
+    assert fit_bias(z, y, NEW_COLUMNS) == tuple(ab.tolist())
+    script = (
+        "import sys, torch; from bntricks.recipes.corrections import fit_bias; "
+        "fit_bias(torch.eye(4), torch.arange(4), torch.arange(4) > 1); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_what_was_fitted_says_nothing_of_outputs_that_the_head_has_grown_by(name):
+    readings = {name: corrected(make("er"), name)}
+    trained = learner(correct=name, readings=readings)
+    x, _ = whole(2)
+    before, read = trained.scores(x), trained.read_by(name).scores(x)
+    trained.grow(8)
+    for scores, then in ((trained.scores(x), before), (trained.read_by(name).scores(x), read)):
+        assert torch.equal(scores[:, :6], then)
+        assert torch.equal(scores.argmax(1), then.argmax(1)) or name in ("bic", "wa-eval")
+    trained.begin([6, 7], x, torch.full((len(x),), 6))
+    trained.observe(x[:7], torch.full((7,), 6))
+    trained.end(x, torch.full((len(x),), 6))
+    assert trained.scores(x).shape == (len(x), 8)
+    assert trained.read_by(name).scores(x).shape == (len(x), 8)
+
+
+def test_copies_that_weigh_as_much_as_one_sample_count_as_one():
+    plain, copying = (Learner(network(), make(n), memory=12) for n in ("er", "er-balance-batch"))
+    for task in (1, 2, 3):
+        for each in (plain, copying):
+            each.begin([2 * task - 2, 2 * task - 1])
+            for x, y in batches(task):
+                each.observe(x, y)
+    assert torch.allclose(copying.state.trained_on, plain.state.trained_on)
+    assert copying.cost.images > plain.cost.images
+
+
+def test_counts_of_an_older_snapshot_are_whole_numbers_or_are_not_there():
+    trained, other = learner(correct="prior"), learner(correct="prior", tasks=1)
+    state = trained.state_dict()
+    other.load_state_dict({**state, "trained_on": state["trained_on"].long()})
+    x, y = whole(2)
+    for each in (trained, other):
+        each.observe(x, y)
+        each.end(x, y)
+    assert torch.equal(other.scores(x), trained.scores(x))
+    other.load_state_dict({**state, "trained_on": None})
+    other.observe(x, y)
+    assert other.state.trained_on.sum() == len(y) + 12

@@ -4,7 +4,8 @@ import pytest
 
 from bntricks import BM, BM2, Bb, Bp, Bt, Method, Reservoir, UserError, bn_tricks, ce, make
 from bntricks.methods import entries
-from bntricks.recipes.language import Copies, balanced
+from bntricks.recipes.language import Bmix, Copies, balanced, blended, lam
+from bntricks.recipes.policies import Even
 
 pytestmark = pytest.mark.law
 
@@ -116,3 +117,16 @@ def test_defaults_are_the_papers_and_may_depend_on_the_stream():
     assert entries()["lwf"].hyper("seq-cifar10")["alpha"] == 3.0
     assert entries()["lwf"].hyper("seq-cifar100")["alpha"] == 1.0
     assert entries()["der-bnt"].hyper("seq-tiny-imagenet")["alpha"] == 0.1
+
+
+def test_bn_tricks_adds_no_second_simulator_where_there_is_one():
+    assert bn_tricks(make("icarl-bnt-imbalance-tracker")) == make("icarl-bnt")
+    mixup = Method(updates=[ce(Bt) + lam * ce(blended(Bb, 0.5))], memory=Even())
+    assert bn_tricks(mixup).updates == mixup.updates
+    joint = Method(updates=[ce(Bt | BM) + ce(BM)], memory=Even())
+    assert str(bn_tricks(joint).updates[0]) == "CE(B_t) + λ·CE(B_b) + CE(B_M)"
+
+
+def test_a_blended_batch_of_the_loader_is_mixed_too():
+    assert Method(updates=[ce(blended(Bmix, 1.0))]).mixes
+    assert not Method(updates=[ce(blended(Bt, 1.0))]).mixes

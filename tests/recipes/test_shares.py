@@ -106,3 +106,8 @@ def test_methods_that_store_no_new_samples_or_nothing(name, share):
 def test_a_share_that_depends_on_more_than_the_recipe_is_not_made_up(name):
     """GEM's projection and FDR's policy pass samples of their own; GSS chooses by gradients."""
     assert make(name).columns()["new_share_of_phi"] is None
+
+
+@pytest.mark.parametrize("name", ["er", "er-bnt", "icarl-bnt", "gem", "sgd", "joint"])
+def test_in_the_first_task_all_of_phi_is_new(name):
+    assert new_share(make(name), 1) == 1.0

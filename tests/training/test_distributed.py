@@ -253,3 +253,29 @@ def test_following_the_moments_of_a_batch_is_what_a_forward_does():
             follow(other, {"": (merged.mean, merged.var)})
         for name, value in one.state_dict().items():
             torch.testing.assert_close(other.state_dict()[name], value, msg=name)
+
+
+@pytest.mark.parametrize("count", [5, 8], ids=["whole on every rank", "split"])
+def test_a_batch_moves_phi_as_on_one_device_whether_it_is_split_or_not(monkeypatch, count):
+    torch.manual_seed(0)
+    x, ranks = torch.randn(count, 3, 2, 2), [Rank(rank, 3) for rank in range(3)]
+    sent = []
+    for rank in ranks:
+        part, _ = rank.part(Batch(x, torch.arange(count)))
+        with observed(layer := nn.BatchNorm2d(3)) as seen:
+            layer(part.x)
+        [own] = seen.values()
+        sent.append(torch.stack([torch.full_like(own.mean, own.count), own.mean, own.var]))
+
+    def all_gather(received, own):
+        for each, message in zip(received, sent, strict=True):
+            each.copy_(message)
+
+    monkeypatch.setattr(distributed.dist, "all_gather", all_gather)
+    alone, shared = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    alone(x)
+    part, _ = ranks[1].part(Batch(x, torch.arange(count)))
+    with ranks[1].tracking(shared, count):
+        shared(part.x)
+    for name, value in alone.state_dict().items():
+        torch.testing.assert_close(shared.state_dict()[name], value, msg=name)

@@ -64,6 +64,7 @@ def test_a_task_too_large_for_the_device_stays_on_the_host(name):
     with pretend("cuda", free_bytes=len(x)) as gpu:
         learner, found = learned(name, "cuda")
         learner.grow(8)
+        learner.state.tasks = 4
         learner.begin([6, 7], x, y)
         gpu.waits.clear()
         learn_epochs(learner, x, y, epochs=1, progress=Progress(lambda event: None, total=3))

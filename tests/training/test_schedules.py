@@ -70,3 +70,23 @@ def test_even_batches_leave_no_tiny_one(monkeypatch):
     _, sizes, count = learned(monkeypatch, epochs=1, even_batches=True)
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_loop_that_is_broken_off_leaves_the_rate_as_it_was():
+    learner = Learner(network(), make("er-bnt"), lr=0.1, batch=5, schedule=cosine)
+    x, y = whole(1)
+    learner.begin([0, 1], x, y)
+    with pytest.raises(KeyboardInterrupt):
+        learn_epochs(
+            learner,
+            x,
+            y,
+            epochs=2,
+            progress=Progress(lambda event: None, total=0),
+            epoch_over=interrupted,
+        )
+    assert learner.state.optimiser.lr == 0.1
+
+
+def interrupted(epoch):
+    raise KeyboardInterrupt

@@ -16,14 +16,14 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.networks.resnet import Block, ResNet
 
-PAYS = 64
+FOLD_FROM = 64
 """From so many images on. Folding takes as long as scoring two or three of them."""
 
 
 def folded(net: nn.Module, images: int) -> nn.Module:
     """What to score so many images with, as this network is now. Other networks, other devices and
     a handful of images get the network itself."""
-    if images < PAYS or not _can_fold(net):
+    if images < FOLD_FROM or not _can_fold(net):
         return net
     assert isinstance(net, ResNet)
     return Folded(net)

@@ -1,5 +1,5 @@
 """Networks that a user's own function builds: `package.module:function`. The code is imported and
-called because she named it, and for no other reason."""
+called only when the user names it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def source_of(where: str) -> Source:
     module = where.partition(":")[0]
     file = getattr(sys.modules[module], "__file__", None)
     if file is None or not Path(file).is_file():
-        raise _refusal(where, "its module is no file, so nobody could tell whether it changed")
+        raise _refusal(
+            where, "its module has no source file, so changes to it could not be detected"
+        )
     return Source(module, hashlib.sha256(Path(file).read_bytes()).hexdigest())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 from torch import nn
 
@@ -15,13 +14,13 @@ from bntricks.networks.registry import NETWORKS
 
 
 @NETWORKS.named("mlp")
-def mlp(
-    shape: Sequence[int], outputs: int, *, width: int, norm: Norm = batch_norm, **_: Any
-) -> nn.Module:
+def mlp(shape: Sequence[int], outputs: int, *, width: int, norm: Norm = batch_norm) -> nn.Module:
     """BatchNorm comes first as well, so that features may be of any scale, and those that were
     constant so far may vary in a later task."""
     if norm is not batch_norm:
-        raise UserError("the mlp is normalised by bn alone", option="norm")
+        raise UserError(
+            "the mlp has plain BatchNorm only: leave out the norm and its options", option="norm"
+        )
     inputs = prod(shape)
     return nn.Sequential(
         *([] if len(shape) == 1 else [nn.Flatten()]),

@@ -35,7 +35,7 @@ class Average:
 
 def slow_copy(net: nn.Module) -> nn.Module:
     """The network as it is now, in training mode, to be asked and averaged into, never trained."""
-    return copy.deepcopy(net).requires_grad_(False)
+    return copy.deepcopy(net).train().requires_grad_(False)
 
 
 @torch.no_grad()

@@ -7,8 +7,9 @@ several of them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 class Correction(Protocol):
     """What is fitted, and how logits are rescored by it."""
+
+    beyond: ClassVar[Mapping[str, float]]
+    """For each fitted tensor, [C], its value for outputs that the head has grown by since."""
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         """From the state as a task ends, in evaluation mode, and the task's raw samples. What was
@@ -50,6 +54,14 @@ class Corrected:
 
     def scores(self, state: State, x: Tensor) -> Tensor:
         return self.rescored(state.fitted, LINEAR.scores(state, x).float())
+
+    def grown(self, fitted: Fitted, outputs: int) -> Fitted:
+        """What was fitted, for a head that has so many outputs now."""
+        beyond = self.correction.beyond
+        return {
+            name: F.pad(values, (0, outputs - len(values)), value=beyond[name])
+            for name, values in fitted.items()
+        }
 
     def rescored(self, fitted: Fitted, logits: Tensor) -> Tensor:
         """The logits themselves, as long as nothing is fitted."""
@@ -78,6 +90,8 @@ class Aligned:
     """WA (Zhao et al. 2020) for prediction alone: the new rows of the head, scaled to the mean
     length of the old ones. Biases are not scaled."""
 
+    beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "bias": 0.0}
+
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         linear = last_linear(state.net)
         scale = torch.ones_like(linear.weight[:, 0], requires_grad=False)
@@ -98,15 +112,20 @@ class BiasCorrection:
     understates the bias.
     """
 
+    beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "shift": 0.0}
+
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         new = _mask(state, state.lesson.new)
         a, b = 1.0, 0.0
         memory = stored(state)
         if state.lesson.old and memory.x is not None:
             columns = list(state.lesson.seen)
+            place = torch.full((len(new),), -1)
+            place[columns] = torch.arange(len(columns))
+            y = place[memory.y[: len(memory)]]
+            known = y >= 0  # a blurry stream brings samples of classes still to come
             logits = state.outputs(memory.x[: len(memory)])[:, columns].cpu()
-            y = torch.tensor([columns.index(label) for label in memory.y[: len(memory)].tolist()])
-            a, b = fit_bias(logits, y, new.cpu()[columns])
+            a, b = fit_bias(logits[known], y[known], new.cpu()[columns])
         scale, shift = torch.where(new, a, 1.0), torch.where(new, b, 0.0)
         return {"scale": scale, "shift": shift}
 
@@ -130,14 +149,15 @@ def fit_bias(
     with torch.enable_grad():
         ab = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
         curvature = (weight * (z[:, new].square().amax(1) + 1)).sum().item() / 2 + penalty
-        optimiser = torch.optim.SGD([ab], lr=min(0.1, 1 / curvature), momentum=0.9)
+        rate, velocity = min(0.1, 1 / curvature), torch.zeros_like(ab)
         for _ in range(steps):
-            optimiser.zero_grad()
             corrected = torch.where(new, ab[0] * z + ab[1], z)
             losses = F.cross_entropy(corrected, y, reduction="none")
             loss = (weight * losses).sum() + penalty * ab[1] ** 2 / 2
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            (slope,) = torch.autograd.grad(loss, ab)
+            velocity.mul_(0.9).add_(slope)
+            with torch.no_grad():
+                ab.add_(velocity, alpha=-rate)
     a, b = ab.tolist()
     return a, b
 
@@ -149,6 +169,14 @@ class Rectified:
 
     Scores are probabilities among the classes seen, so that all factors are positive.
     """
+
+    beyond: ClassVar[Mapping[str, float]] = {
+        "then": torch.nan,
+        "sure": torch.nan,
+        "factor": 1.0,
+        "new": False,
+        "seen": False,
+    }
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         if samples is None:
@@ -179,10 +207,13 @@ class Prior:
     """Logit adjustment after training: the log of each class's share of the samples that moved θ in
     this task, those of the memory included, is taken off its logit. Classes not seen are out."""
 
+    beyond: ClassVar[Mapping[str, float]] = {"adjustment": -torch.inf}
+
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         seen = _mask(state, state.lesson.seen)
-        counts = F.pad(state.trained_on, (0, len(seen) - len(state.trained_on))).to(seen.device) + 1
-        share = counts / counts[seen].sum()
+        counts = F.pad(state.trained_on, (0, len(seen) - len(state.trained_on))) + 1
+        total = counts[list(state.lesson.seen)].sum()
+        share = (counts.float() / total.float()).to(seen.device)
         return {"adjustment": torch.where(seen, -share.log(), -torch.inf)}
 
     def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:

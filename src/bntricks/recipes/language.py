@@ -143,7 +143,9 @@ lam = MemoryShare()
 
 
 class Projection(Protocol):
-    """Entered before an update's passes, left after them to correct the gradient in `.grad`."""
+    """Entered before an update's passes, left after them to correct the gradient in `.grad`. If it
+    reads a batch of the step, that is its `draws`, and if it needs so many stored samples of every
+    task, they are its `least_per_task`."""
 
     @property
     def forwards(self) -> str:
@@ -222,7 +224,7 @@ class Method:
     @property
     def mixes(self) -> bool:
         """The loader mixes the memory into the task's own samples."""
-        return Bmix in self.sources
+        return any(Bmix in source.symbols() for source in self.sources)
 
     @property
     def weighs_by_size(self) -> bool:

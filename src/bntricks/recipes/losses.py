@@ -45,7 +45,8 @@ def ce(p: Pass) -> Tensor:
 @loss("CE_seen", each_class_once=True)
 def ce_seen(p: Pass) -> Tensor:
     """Cross-entropy among the classes seen so far (LwF)."""
-    rest = [c for c in range(p.logits.shape[1]) if c not in set(p.lesson.seen)]
+    seen = set(p.lesson.seen)
+    rest = [c for c in range(p.logits.shape[1]) if c not in seen]
     hidden = p.logits.index_fill(1, _columns(rest, p.logits), -torch.inf)
     return F.cross_entropy(hidden, to_device(p.batch.y, p.logits.device))
 
@@ -128,6 +129,7 @@ def _columns(classes: Sequence[int], logits: Tensor) -> Tensor:
 def _beside(batch: Batch) -> Tensor:
     if batch.logits is None:
         raise ValueError(
-            "this loss compares with logits kept beside the samples: there are none here"
+            "this loss compares with outputs recorded or stored beside the samples, and there are "
+            "none here: LwF needs observe(x, y, ids=...), and a memory must keep logits"
         )
     return batch.logits

@@ -33,6 +33,8 @@ MIXED = 10_000 / 10_500
 
 def new_share(method: Method, t: int) -> float | None:
     """The newest task's share of φ as task t ends; None if it depends on more than the recipe."""
+    if t == 1:
+        return 1.0
     if method.joint:
         return 1 / t
     memory, tracked = method.memory, method.sources

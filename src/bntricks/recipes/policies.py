@@ -17,7 +17,7 @@ from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
 from bntricks.devices import take, to_device
-from bntricks.norm import frozen_ema, mode
+from bntricks.norm import frozen_ema
 from bntricks.recipes.as_published import fill_empty_slots, overruns
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """What is kept, and when. A policy of one's own inherits from this one, and answers about
-    itself whatever is not as here."""
+    """What is kept, and when. A custom policy inherits from this class and overrides what
+    differs."""
 
     fills: ClassVar[Literal["step", "task end"]] = "step"
     one_each: ClassVar[Literal["class", "task"] | None] = None
@@ -114,6 +114,10 @@ class Herding(Policy):
     def update(self, state: State, samples: Batch) -> None:
         memory, lesson = stored(state), state.lesson
         share = equal_share(memory, len(lesson.seen), "classes")
+        if missing := sorted({*lesson.new} - {*samples.y.tolist()}):
+            raise ValueError(
+                f"class {missing[0]} has no samples to keep: give end(x, y) some of every new class"
+            )
         fill_empty_slots(state)
         labels = memory.y[: memory.filled].numpy()
         keep = [np.flatnonzero(labels == label)[:share] for label in lesson.old]
@@ -142,8 +146,7 @@ class PerTask(Policy):
 
     def update(self, state: State, samples: Batch) -> None:
         memory = stored(state)
-        if state.tasks is None:
-            raise ValueError("an equal share a task needs the number of tasks: Learner(tasks=...)")
+        assert state.tasks is not None  # see `check_memory`
         share = equal_share(memory, state.tasks, "tasks")
         order = torch.randperm(len(samples), generator=memory.insertion)
         memory.append(rows(samples, order[:share]), task=state.lesson.t)
@@ -207,12 +210,7 @@ def keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
     memory = stored(state)
     chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
     if logits:
-        with mode(state.net, training=False), torch.no_grad():
-            parts = [
-                state.net(state.view(to_device(part, state.device), None))
-                for part in torch.split(chosen.x, 256)
-            ]
-        chosen = replace(chosen, logits=torch.cat(parts).float())
+        chosen = replace(chosen, logits=state.outputs(chosen.x, batch=256))
     memory.append(chosen, task=state.lesson.t)
     memory.offered = memory.filled
 

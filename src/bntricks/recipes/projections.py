@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bntricks.batch import Batch
 from bntricks.devices import to_device, widest
-from bntricks.recipes.language import BM
+from bntricks.recipes.language import BM, Source
 from bntricks.recipes.policies import stored
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ CHUNK = 1 << 16
 class Cone:
     """GEM: the nearest gradient that increases no past task's loss, to first order."""
 
+    least_per_task: ClassVar[int] = 2  # one sample has no variance
     margin: float = 0.5
     ridge: float = 1e-3
 
@@ -71,6 +72,8 @@ class Cone:
 @dataclass(frozen=True, slots=True)
 class HalfSpace:
     """A-GEM: the part of the gradient that works against the memory batch is taken out."""
+
+    draws: ClassVar[Source] = BM
 
     @property
     def forwards(self) -> str:

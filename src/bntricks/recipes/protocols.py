@@ -1,10 +1,10 @@
 """Which protocols a recipe can learn under besides the paper's, in which every class comes in one
-task and somebody says where tasks begin and end."""
+task and somebody says where tasks begin and end, and with which sizes of memory."""
 
 from __future__ import annotations
 
 from bntricks.errors import UserError
-from bntricks.recipes.language import Bmix, Bp, Copies, Method, Source, Union
+from bntricks.recipes.language import REPLAYED, Bmix, Bp, Copies, Method, Source, Union
 
 
 def splits_classes(method: Method) -> bool:
@@ -22,6 +22,44 @@ def check_task_free(method: Method) -> None:
             f"this method {reason}, so it cannot learn without tasks: choose one that only "
             "replays, such as er-bnt, or begin and end tasks",
             option="task_free",
+        )
+
+
+def check_memory(method: Method, *, capacity: int, memory_batch: int, tasks: int | None) -> None:
+    """Refuse a memory of which nothing would ever reach a step."""
+    if method.memory is None:
+        return
+    if method.memory.needs_task_count and tasks is None:
+        raise UserError(
+            "this method shares out its memory in advance: say how many tasks there will be",
+            option="tasks",
+        )
+    if memory_batch < 2 and _draws(method):
+        raise UserError(
+            "a replayed batch of one sample has no variance, so nothing would be learned from it: "
+            "make it 2 or more",
+            option="memory_batch",
+            value=memory_batch,
+        )
+    needed = (tasks or 1) * getattr(method.project, "least_per_task", 0)
+    if capacity < needed:
+        raise UserError(
+            "this method compares gradients of two or more samples of each task, and there are "
+            f"{tasks}: make it {needed} or more",
+            option="memory",
+            value=capacity,
+        )
+
+
+def check_task_count(method: Method, t: int, tasks: int | None) -> None:
+    """Refuse task number t if the memory was shared out among fewer."""
+    shared_out = method.memory is not None and method.memory.needs_task_count
+    if shared_out and tasks is not None and t > tasks:
+        raise UserError(
+            f"the memory is shared out among {tasks} tasks, and this would be one more: announce "
+            "all of them",
+            option="tasks",
+            value=tasks,
         )
 
 
@@ -43,6 +81,13 @@ def needs_tasks(method: Method) -> str | None:
         "weighs losses by the task's size": method.weighs_by_size,
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _draws(method: Method) -> bool:
+    """Whether a step draws a batch of the memory, and not the loader."""
+    sources = (*method.sources, method.ema, getattr(method.project, "draws", None))
+    symbols = {symbol for source in sources if source is not None for symbol in source.symbols()}
+    return bool(symbols & (REPLAYED - {Bmix}))
 
 
 def _copies(source: Source) -> bool:

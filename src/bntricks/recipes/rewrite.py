@@ -34,8 +34,8 @@ def bn_tricks(method: Method) -> Method:
 
     φ follows the balanced batch alone; a union is trained on in separate passes; one memory
     batch serves all terms. A memory that is filled only when a task ends holds no new samples,
-    so the balanced batch takes its place as test-simulator, as in Algorithm 2. A method that
-    already names the batch its φ follows is returned as it is.
+    so the balanced batch takes its place as test-simulator, as in Algorithm 2, unless an update
+    trains on it anyway. A method that already names the batch its φ follows is returned as it is.
     """
     if method.ema is not None:
         return method
@@ -47,18 +47,23 @@ def bn_tricks(method: Method) -> Method:
     ema = balanced(Bt, Bp) if method.replayed == {Bp} else Bb
     simulate = method.memory.fills == "task end"
 
-    def rewrite(term: Term) -> Iterator[Term]:
+    def rewrite(term: Term, *, simulated: bool) -> Iterator[Term]:
         source = term.source
         alpha = source.alpha if isinstance(source, Blended) else 0.0
-        parts = tuple(_parts(source.of if isinstance(source, Blended) else source))
+        parts = tuple(_parts(_unblended(source)))
         for part in parts:
             if simulate and part in (Bt, Bmix):
                 yield replace(term, source=blended(Bt, alpha))
-                yield replace(term, source=blended(ema, alpha), shared=True)
+                if not simulated:
+                    yield replace(term, source=blended(ema, alpha), shared=True)
             elif not simulate or len(parts) == 1:
                 yield replace(term, source=blended(BM if part == BM2 else part, alpha))
 
-    updates = [Update(tuple(new for t in u.terms for new in rewrite(t))) for u in method.updates]
+    def rewritten(update: Update) -> Update:
+        simulated = any(_unblended(term.source) == ema for term in update.terms)
+        return Update(tuple(t for term in update.terms for t in rewrite(term, simulated=simulated)))
+
+    updates = tuple(map(rewritten, method.updates))
     return replace(method, ema=ema, updates=updates, together=False)
 
 
@@ -93,6 +98,10 @@ def recalibrated(method: Method) -> Method:
 
 def _refusal(name: str, reason: str) -> UserError:
     return UserError(f"{reason}: choose another method, or none", option="correct", value=name)
+
+
+def _unblended(source: Source) -> Source:
+    return source.of if isinstance(source, Blended) else source
 
 
 def _parts(source: Source) -> Iterator[Source]:

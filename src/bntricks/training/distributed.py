@@ -47,8 +47,8 @@ class Ranks(Protocol):
     def add_all(self, tensors: Sequence[Tensor]) -> None:
         """The sums over all ranks, in place, sent at once."""
 
-    def tracking(self, net: nn.Module) -> AbstractContextManager[None]:
-        """A pass that moves φ by the whole batch."""
+    def tracking(self, net: nn.Module, count: int) -> AbstractContextManager[None]:
+        """A pass of this rank's part that moves φ by the whole batch of so many samples."""
 
 
 class Alone:
@@ -68,7 +68,7 @@ class Alone:
     def add_all(self, tensors: Sequence[Tensor]) -> None:
         pass
 
-    def tracking(self, net: nn.Module) -> AbstractContextManager[None]:
+    def tracking(self, net: nn.Module, count: int) -> AbstractContextManager[None]:
         return nullcontext()
 
 
@@ -109,11 +109,13 @@ class Team:
             tensor.copy_(part.view_as(tensor))
 
     @contextmanager
-    def tracking(self, net: nn.Module) -> Iterator[None]:
+    def tracking(self, net: nn.Module, count: int) -> Iterator[None]:
         with observed(net) as seen, frozen_ema(net):
             yield
-        if seen:
+        if seen and self._rows(count) is not None:
             follow(net, self._merged(seen))
+        else:  # every rank has passed the whole batch
+            follow(net, {name: (own.mean, own.var) for name, own in seen.items()})
 
     def agree(self, state: bytes, what: str) -> None:
         """Stop unless all ranks have come to the same."""
@@ -124,7 +126,7 @@ class Team:
             raise RunError(f"the ranks of this run do not agree on {what}: they cannot go on")
 
     def _rows(self, count: int) -> slice | None:
-        """Too few samples to share out, two for each, go through every rank alike."""
+        """A batch with fewer than two samples per rank is not split."""
         if count < 2 * self.size:
             return None
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
@@ -192,7 +194,7 @@ def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
     mean = (counts * means).sum(0) / total
     var = (counts * (variances + (means - mean).square())).sum(0) / total
     out = (wide - mean.view(shape)) * (var + layer.eps).rsqrt().view(shape)
-    if layer.affine:
+    if layer.weight is not None:
         out = out * layer.weight.view(shape) + layer.bias.view(shape)
     return out.to(x.dtype)
 

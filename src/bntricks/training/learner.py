@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -16,15 +17,21 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.batch import Batch, check_finite
+from bntricks.batch import Batch, check_finite, class_numbers
 from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
-from bntricks.networks.head import grow
+from bntricks.networks.head import grow, last_linear
 from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
+from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
-from bntricks.recipes.protocols import check_task_free, splits_classes
+from bntricks.recipes.protocols import (
+    check_memory,
+    check_task_count,
+    check_task_free,
+    splits_classes,
+)
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.snapshot import previous, restore, snapshot
@@ -47,8 +54,10 @@ class Learner:
     >>> learner.end()
 
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
-    (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. It computes on
-    `device`, or else where the network is. A weight decay comes on top of the method's own.
+    (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. An epoch of iCaRL runs
+    over `mix_in_memory(x, y)`, and LwF has to know which of the task's samples are in a batch:
+    `observe(x, y, ids=...)`. It computes on `device`, or else where the network is. A weight decay
+    comes on top of the method's own.
     `readings` are other methods, by name, that would train the very same θ: what they would have
     predicted with it can be had as well (`read_by`).
     Further keywords are those of `State`.
@@ -106,6 +115,9 @@ class Learner:
             twins=twins(net, method, readings),
             **protocol,
         )
+        check_memory(
+            method, capacity=memory, memory_batch=self.state.memory_batch, tasks=self.state.tasks
+        )
 
     @property
     def view(self) -> View:
@@ -148,11 +160,13 @@ class Learner:
             )
         if y is None and self.method.weighs_by_size:
             raise ValueError("this method weighs losses by the task's size: begin(classes, x, y)")
+        check_task_count(self.method, before.t + 1, self.state.tasks)
+        _check_outputs(self.net, {*classes, *visitors})
         lesson = next_lesson(before, classes, 0 if y is None else len(y), visitors)
         if self.method.prepare is None:
             self.state.lesson = lesson
         else:
-            samples = self._samples(x, y, "begin", lesson.new)
+            samples = self._samples(x, y, "begin(classes, x, y)", lesson.new)
             self.state.lesson = lesson
             self.method.prepare(self.state, samples)
         self.state.trained_on = no_samples()
@@ -185,11 +199,17 @@ class Learner:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
         if x.device.type == "cpu":  # on a device the step would wait; there a NaN loss shows it
             check_finite(x, "the batch")
-        raw = Batch(to_device(x, self.device), y.cpu(), ids=None if ids is None else ids.cpu())
+        y = class_numbers(y)
+        raw = Batch(to_device(x, self.device), y, ids=None if ids is None else ids.cpu())
         if self.task_free:
-            self.state.lesson = unannounced_lesson(self.state.lesson, raw.y)
+            lesson = unannounced_lesson(self.state.lesson, raw.y)
+            if len(lesson.seen) > len(self.state.lesson.seen):
+                _check_outputs(self.net, lesson.new)
+            self.state.lesson = lesson
             self.state.train_mode()
         check_announced(raw.y, self.state.lesson.announced)
+        if not all(net.training for net in self.state.learning):  # somebody has evaluated it
+            self.state.train_mode()
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
@@ -201,7 +221,7 @@ class Learner:
         fits = method.classify.fits == "task end"
         samples = None
         if remembers or (y is not None and (fits or method.stages or self.readings)):
-            samples = self._samples(x, y, "end", self.state.lesson.announced)
+            samples = self._samples(x, y, "end(x, y)", self.state.lesson.announced)
         for stage in method.stages:
             stage(self.state, samples)
         if method.teacher == "previous":
@@ -225,6 +245,11 @@ class Learner:
         grow(self.net, outputs, self.generators.init)
         own = self.state.twins
         self.state.twins = {name: twin.regrown(self.net) for name, twin in own.items()}
+        self.state.fitted = _grown(self.method, self.state.fitted, outputs)
+        self.state.readings = {
+            name: _grown(self.readings[name], fitted, outputs)
+            for name, fitted in self.state.readings.items()
+        }
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
@@ -294,10 +319,34 @@ class Learner:
             self.state.fitted = {}
 
     def _samples(
-        self, x: Tensor | None, y: Tensor | None, when: str, classes: Collection[int]
+        self, x: Tensor | None, y: Tensor | None, call: str, classes: Collection[int]
     ) -> Batch:
         if x is None or y is None:
-            raise ValueError(f"this method needs the task's samples: {when}(..., x, y)")
+            raise ValueError(f"this method needs the task's samples: {call}")
         check_finite(x, "the task")
+        y = class_numbers(y)
         check_announced(y, classes)
-        return Batch(near(x, self.device), y.cpu(), ids=torch.arange(len(y)))
+        return Batch(near(x, self.device), y, ids=torch.arange(len(y)))
+
+
+def _check_outputs(net: nn.Module, classes: Collection[int]) -> None:
+    """Refuse classes that the head has no output for."""
+    last = max(classes, default=-1)
+    outputs = _outputs(net)
+    if outputs is not None and last >= outputs:
+        raise ValueError(
+            f"class {last} is beyond the head's {outputs} outputs: call grow({last + 1}) first"
+        )
+
+
+def _outputs(net: nn.Module) -> int | None:
+    """How many outputs the head has; None if it is no linear layer."""
+    with suppress(ValueError):
+        return last_linear(net).out_features
+    return None
+
+
+def _grown(method: Method, fitted: Fitted, outputs: int) -> Fitted:
+    """What a classifier has learned, for a head of so many outputs."""
+    grown = getattr(method.classify, "grown", None)
+    return fitted if grown is None else grown(fitted, outputs)

@@ -56,27 +56,29 @@ def learn_epochs(
     position = position or Position()
     images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
     per_epoch = batch_count(len(y), state.batch, even=state.even_batches)
-    for ids in batches(
-        position, len(y), state.batch, epochs, learner.generators.order, even=state.even_batches
-    ):
-        until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
-        until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
-        state.optimiser.lr = rate * state.schedule(1 - until_over / (epochs * per_epoch))
-        loss = learner.observe(
-            take(images, ids, learner.device),
-            y[ids],
-            ids=ids,
-            horizon=None if every_step else until_read,
-        )
-        at = {"epoch": position.epoch + 1, "epochs": epochs}
-        progress.step(loss, task=task, of=tasks, **at)
-        if position.batch == per_epoch:
-            progress.emit("epoch")
-            if epoch_over is not None:
-                epoch_over(position.epoch + 1)
-        if stop():
-            break
-    state.optimiser.lr = rate
+    try:
+        for ids in batches(
+            position, len(y), state.batch, epochs, learner.generators.order, even=state.even_batches
+        ):
+            until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
+            until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
+            state.optimiser.lr = rate * state.schedule(1 - until_over / (epochs * per_epoch))
+            loss = learner.observe(
+                take(images, ids, learner.device),
+                y[ids],
+                ids=ids,
+                horizon=None if every_step else until_read,
+            )
+            at = {"epoch": position.epoch + 1, "epochs": epochs}
+            progress.step(loss, task=task, of=tasks, **at)
+            if position.batch == per_epoch:
+                progress.emit("epoch")
+                if epoch_over is not None:
+                    epoch_over(position.epoch + 1)
+            if stop():
+                break
+    finally:
+        state.optimiser.lr = rate
     progress.check()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from bntricks.networks.head import keep_outputs, last_linear
 from bntricks.recipes.lesson import Lesson
 from bntricks.seeds import Generators
 from bntricks.training.state import Cost, State, no_samples
@@ -52,8 +53,7 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     state.lesson = Lesson(lesson["t"], new, old, lesson["size"], visitors)
     state.teacher = None
     if values["teacher"] is not None:
-        state.teacher = previous(state.net)
-        state.teacher.load_state_dict(values["teacher"])
+        state.teacher = _taught(state.net, values["teacher"])
     device = state.device
     recorded: Tensor | None = values["recorded"]
     state.recorded = None if recorded is None else recorded.to(device)
@@ -66,6 +66,17 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
         twin.copy_buffers(values["twins"][name])
     for name, net in state.averages.items():
         net.load_state_dict(values["averages"][name])
-    state.trained_on = values.get("trained_on", no_samples())
+    counts: Tensor | None = values.get("trained_on")
+    state.trained_on = no_samples() if counts is None else counts.double()  # int64 in older ones
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
     state.train_mode()
+
+
+def _taught(net: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
+    """A teacher with these weights, whose head may have fewer outputs: the network's has grown."""
+    teacher = previous(net)
+    linear = last_linear(teacher)
+    head = next(name for name, module in teacher.named_modules() if module is linear)
+    keep_outputs(teacher, range(len(weights[f"{head}.weight"])))
+    teacher.load_state_dict(weights)
+    return teacher

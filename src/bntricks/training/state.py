@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.batch import BalanceRule
+from bntricks.batch import BalanceRule, Batch
 from bntricks.devices import device_of, to_device
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
@@ -45,7 +45,7 @@ class Cost:
 
 def no_samples() -> Tensor:
     """A count for each class, which grows with the labels that come."""
-    return torch.zeros(0, dtype=torch.int64)
+    return torch.zeros(0, dtype=torch.float64)
 
 
 @dataclass
@@ -63,11 +63,11 @@ class State:
     batch: int = 32
     memory_batch: int = 32
     even_batches: bool = False
-    """The batches of an epoch are as large as each other, where its last has what is left."""
+    """Make all batches of an epoch nearly equal; otherwise the last holds the remainder."""
     schedule: Schedule = constant
     """How the learning rate changes while a task is learned."""
     clip: float | None = None
-    """The longest gradient that a step takes as it is; None: any."""
+    """Gradients with a larger norm are scaled down to this; None: no clipping."""
     epochs: int = 1
     """Passes over a task, for methods that prepare themselves for as long as they train."""
     tasks: int | None = None
@@ -91,22 +91,30 @@ class State:
     twins: dict[str, Twin] = field(default_factory=dict)
     """For each reading whose φ follows another batch: the network with that φ."""
     trained_on: Tensor = field(default_factory=no_samples)
-    """How many samples of each class have moved θ in this task, those of the memory included."""
+    """How many samples of each class have moved θ in this task, those of the memory included. A
+    sample in several copies that together weigh one counts once."""
     cost: Cost = field(default_factory=Cost)
     ranks: Ranks = ALONE
     """The processes that share a step."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
 
+    @property
+    def learning(self) -> tuple[nn.Module, ...]:
+        """All networks that batches of a step pass through in training mode."""
+        twins = (twin.net for twin in self.twins.values())
+        return (self.net, *twins, *self.averages.values())
+
     def train_mode(self) -> None:
-        """All networks that batches of a step pass through are in training mode."""
-        for net in (self.net, *(twin.net for twin in self.twins.values())):
+        """Put them into that mode."""
+        for net in self.learning:
             net.train()
 
-    def count(self, labels: Tensor) -> None:
-        """Add the samples of a batch to those that have moved θ. Their classes need not be the
-        task's own: earlier tasks may have had them, too."""
-        more = torch.bincount(labels, minlength=len(self.trained_on))
+    def count(self, batch: Batch) -> None:
+        """Add the samples of a batch to those that have moved θ, each with its weight. Their
+        classes need not be the task's own: earlier tasks may have had them, too."""
+        weight = None if batch.weight is None else batch.weight.double()
+        more = torch.bincount(batch.y, weight, minlength=len(self.trained_on))
         known = torch.nn.functional.pad(self.trained_on, (0, len(more) - len(self.trained_on)))
         self.trained_on = known + more
 

@@ -64,7 +64,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
             passes = _passes(draws, update)
             state.optimiser.zero_grad()
             for batch, parts in passes:
-                state.count(batch.y)
+                state.count(batch)
                 part, share = state.ranks.part(batch)
                 with _tracking(state, norms, batch, tracked):
                     whole = _forward(state, norms, part, [t for _, terms in parts for t in terms])
@@ -194,7 +194,7 @@ def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -
     reach = None if state.method.reads_ema else ema_reach(norms)
     if horizon is None or reach is None or horizon <= reach:
         part, _ = state.ranks.part(batch)
-        with state.arithmetic(part.x), state.ranks.tracking(state.net):
+        with state.arithmetic(part.x), state.ranks.tracking(state.net, len(batch)):
             update_ema(state.net, part.x)
         state.cost.tracking_forwards += 1
         state.cost.images += len(batch)
@@ -225,7 +225,7 @@ def _tracking(
     state: State, norms: BatchNorms, batch: Batch, tracked: Batch | None
 ) -> AbstractContextManager[None]:
     if state.method.ema is None or batch is tracked:
-        return state.ranks.tracking(state.net)
+        return state.ranks.tracking(state.net, len(batch))
     return frozen_ema(norms)
 
 

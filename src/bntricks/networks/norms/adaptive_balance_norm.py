@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.networks.norms import scheme
-from bntricks.networks.norms.row_moments import scaled_rows, weighted_moments
+from bntricks.networks.norms.row_moments import affine_map, scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
 
 RATE = 0.1
@@ -48,8 +48,9 @@ class AdaptiveBalanceNorm(BatchNormVariant):
             self._move_phi(mean.detach()[0], var.detach()[0])
         if self.lambda_norm and self.rows is not None and self.rows.task > 1:
             self.penalty = self.lambda_norm * self._distance(mean[0], var[0])
-        scale = self.weight * (var + self.eps).rsqrt()
-        return scaled_rows(x, scale, self.bias - mean * scale)
+        gamma, beta = affine_map(self)
+        scale = gamma * (var + self.eps).rsqrt()
+        return scaled_rows(x, scale, beta - mean * scale)
 
     def _row_weights(self, rows: Rows | None, x: Tensor) -> Tensor:
         """[1, N]. Published code lets absent tasks keep their part, so that the weights sum to

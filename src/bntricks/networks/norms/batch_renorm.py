@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.norms import scheme
+from bntricks.networks.norms.row_moments import affine_map
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.norm import by_channel, mean_and_variance, move_phi
 
@@ -46,7 +47,8 @@ class BatchRenorm(BatchNormVariant):
                 move_phi(self, mean, var * (count / max(count - 1, 1)))
                 self.images_tracked.add_(len(x))
         # The affine map after BatchNorm takes r and d in.
-        scale, shift = self.weight * r, self.weight * d + self.bias
+        gamma, beta = affine_map(self)
+        scale, shift = gamma * r, gamma * d + beta
         return F.batch_norm(x, None, None, scale, shift, training=True, eps=self.eps)
 
 

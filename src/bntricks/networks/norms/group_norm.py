@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bntricks.errors import UserError
 from bntricks.networks.norms import scheme
-from bntricks.networks.norms.row_moments import row_moments, scaled_rows
+from bntricks.networks.norms.row_moments import affine_map, row_moments, scaled_rows
 
 MOST_GROUPS = 32
 
@@ -54,8 +54,9 @@ class InstanceNorm(nn.GroupNorm):
     def forward(self, x: Tensor) -> Tensor:
         x = x.float() if x.dtype == torch.bfloat16 else x
         mean, var = row_moments(x)
-        scale = self.weight * (var + self.eps).rsqrt()
-        return scaled_rows(x, scale, self.bias - mean * scale)
+        gamma, beta = affine_map(self)
+        scale = gamma * (var + self.eps).rsqrt()
+        return scaled_rows(x, scale, beta - mean * scale)
 
 
 def group_count(channels: int, groups: int | None) -> int:

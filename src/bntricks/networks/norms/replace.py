@@ -10,13 +10,18 @@ from torch import nn
 from bntricks.networks.norms import Norm, bound, describe
 from bntricks.norm import layers
 
+DEFAULT_EPS = 1e-5
+"""PyTorch's ε of every normalisation."""
+
 
 def replace_norm(net: nn.Module, norm: str | Norm, **knobs: Any) -> nn.Module:
     """Swap every `BatchNorm2d` of a network for a layer of this scheme, in place.
 
     `norm` is a name, whose `knobs` may be given, or a function from channels to a layer. The new
     layers have the very parameters γ and β of the old ones, so an optimiser stays valid, and their
-    φ if they keep one. `adab2n` adds parameters of its own, and `gn+ws` standardises convolutions.
+    φ if they keep one; without γ and β (`affine=False`) they have none either. Their ε is that of
+    the old ones, unless they are made with another than PyTorch's default. `adab2n` adds parameters
+    of its own, and `gn+ws` standardises convolutions.
     Returns the network, or the new layer where the network was a single BatchNorm.
 
     >>> replace_norm(net, "cn", groups=8)
@@ -44,6 +49,8 @@ def _replaced(old: nn.BatchNorm2d, make: Norm) -> nn.Module:
             own = getattr(part, name, None)
             if isinstance(own, nn.Parameter) and own.shape == (old.num_features,):
                 setattr(part, name, getattr(old, name))
+        if getattr(part, "eps", None) == DEFAULT_EPS:
+            part.eps = old.eps  # type: ignore[assignment]
     for layer in layers(new).values():
         for name, buffer in layer.named_buffers(recurse=False):
             if getattr(old, name, None) is not None:

@@ -1,10 +1,10 @@
-"""Moments of rows, each by itself or by weight, and rows that are not scaled alike: what layers
-need that do not treat a batch as one."""
+"""Moments of rows, each by itself or by weight, rows that are not scaled alike, and the affine map
+after them: what layers need that normalise in several operations."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bntricks.norm import mean_and_variance
 
@@ -26,3 +26,8 @@ def weighted_moments(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 def scaled_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     """x·scale + shift, both [N, C] or [1, C]."""
     return torch.addcmul(shift[:, :, None, None], x, scale[:, :, None, None])
+
+
+def affine_map(layer: nn.BatchNorm2d | nn.GroupNorm) -> tuple[Tensor | float, Tensor | float]:
+    """γ and β of a layer, 1 and 0 if it has none."""
+    return (layer.weight, layer.bias) if layer.weight is not None else (1.0, 0.0)

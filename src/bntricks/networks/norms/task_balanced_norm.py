@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from bntricks.devices import to_device
 from bntricks.networks.norms import scheme
-from bntricks.networks.norms.row_moments import scaled_rows, weighted_moments
+from bntricks.networks.norms.row_moments import affine_map, scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
 from bntricks.norm import move_phi
 
@@ -40,8 +40,9 @@ class TaskBalancedNorm(BatchNormVariant):
             count = size[:1] * (x.numel() // (x.shape[0] * x.shape[1]))
             move_phi(self, mean.detach().mean(0), (var.detach() * count / (count - 1)).mean(0))
         inverse = (var + self.eps).rsqrt()
-        scale = self.weight * (members @ inverse)
-        shift = self.bias - self.weight * (members @ (mean * inverse))
+        gamma, beta = affine_map(self)
+        scale = gamma * (members @ inverse)
+        shift = beta - gamma * (members @ (mean * inverse))
         return scaled_rows(x, scale, shift)
 
 

@@ -38,7 +38,7 @@ class BatchNormVariant(nn.BatchNorm2d):
     """It weighs rows of the stream against replayed ones, so it needs both in one forward."""
     rows: Rows | None = None
     plain: bool = False
-    """It is BatchNorm in every respect, as long as somebody measures moments."""
+    """If true, behaves exactly as BatchNorm; set while moments are measured."""
     penalty: Tensor | None = None
     """What its last training pass adds to the loss."""
 
@@ -57,13 +57,14 @@ class BatchNormVariant(nn.BatchNorm2d):
 def told(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
     """Forward passes of a batch with these rows."""
     variants = [layer for layer in batch_norms(net) if isinstance(layer, BatchNormVariant)]
+    before = [layer.rows for layer in variants]
     try:
         for layer in variants:
             layer.rows = rows
         yield
     finally:
-        for layer in variants:
-            layer.rows = None
+        for layer, own in zip(variants, before, strict=True):
+            layer.rows = own
 
 
 def penalty(net: nn.Module | BatchNorms) -> Tensor | None:
