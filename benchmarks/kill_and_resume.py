@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -64,7 +65,9 @@ def disturbed(
         process = start_run(config, out, force=through)
         time.sleep(instants.uniform(0, seconds))
         os.kill(process, signal.SIGKILL)
-        through = wait(process) == 0
+        status = wait(process)
+        assert status in (0, -signal.SIGKILL), f"the run failed by itself, with status {status}"
+        through = status == 0
         killed += not through
     assert wait(start_run(config, out)) == 0
     return killed, finished(config, out)
@@ -74,9 +77,15 @@ def start_run(config: Config, out: Path, *, force: bool = False) -> int:
     """A child that trains; forked, so that it need not import torch again."""
     process = os.fork()
     if process == 0:
-        torch.set_num_threads(1)
-        run(config, out=out, force=force, checkpoint_seconds=0.1)
-        os._exit(0)
+        code = 1
+        try:
+            torch.set_num_threads(1)
+            run(config, out=out, force=force, checkpoint_seconds=0.1)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:  # nothing of the parent's, such as its temporary folder, is the child's to end
+            os._exit(code)
     return process
 
 

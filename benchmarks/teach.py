@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -74,10 +75,12 @@ def write_folders(pictures: Sequence[Any], photos: Path) -> None:
     on: fifteen batches of 32, and four pictures more."""
     if photos.exists():
         return
+    partial = photos.with_name("photos.partial")  # of a process that was killed
+    shutil.rmtree(partial, ignore_errors=True)
     for number, folder in enumerate(FOLDERS, start=1):
         for name in folder:
             own = pictures[CLASSES.index(name)]
-            for place in (photos / str(number) / name, photos / "all" / name):
+            for place in (partial / str(number) / name, partial / "all" / name):
                 place.mkdir(parents=True)
                 for index, x in enumerate(own[:PICTURES]):
                     picture = Image.fromarray(x.transpose(1, 2, 0))
@@ -88,6 +91,7 @@ def write_folders(pictures: Sequence[Any], photos: Path) -> None:
                     for index, kind in enumerate(("L", "P", "LA", "RGBA", "CMYK")):
                         odd = Image.fromarray(own[PICTURES + index].transpose(1, 2, 0))
                         odd.convert(kind).save(place / f"odd {index}.{'tif' if index else 'png'}")
+    partial.rename(photos)
 
 
 def accuracy(net: nn.Module, view: View, tests: Sequence[Any], size: int) -> list[float]:
@@ -288,6 +292,18 @@ def row(what: str, values: BySeed) -> list[str]:
     return [what, f"{own.mean:.1f}", interval, ", ".join(f"{v:.1f}" for v in values.values())]
 
 
+def resumed(path: Path, sizes: dict[str, int]) -> dict[str, Any]:
+    """What is done, which must be of these sizes. Earlier results do not say: they are taken for
+    those of the default sizes."""
+    if not path.exists():
+        return {"sizes": sizes}
+    results: dict[str, Any] = {"sizes": SIZES, **json.loads(path.read_text())}
+    if results["sizes"] != sizes:
+        others = ", ".join(f"--{name} {size}" for name, size in results["sizes"].items())
+        sys.exit(f"{path} has results of other sizes ({others}): give another --out")
+    return results
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
@@ -300,7 +316,8 @@ def main() -> None:
     torch.set_num_threads(1)
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "results.json"
-    results = json.loads(path.read_text()) if path.exists() else {}
+    sizes = {name: getattr(options, name.replace("-", "_")) for name in SIZES}
+    results = resumed(path, sizes)
     bench = Bench(options)
     parts = {n: p for n, p in bench.parts().items() if not options.parts or n in options.parts}
     for seed in range(options.seeds):

@@ -18,7 +18,7 @@ import readme
 
 ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures" / "demo.svg"
-PAGE = re.compile(r"results in .*, a page to look at: (.*)\n")
+PAGE = re.compile(r"results in .*, page written to (.*)\n")
 
 SAID = "It printed this, and another machine gives other last digits:"
 PICTURE = (

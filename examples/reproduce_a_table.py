@@ -40,7 +40,7 @@ def main():
     print((options.out / "results.md").read_text(encoding="utf-8"))
     if options.data:  # the claims are about the paper's streams
         print((options.out / "verdicts.md").read_text(encoding="utf-8"))
-    print(f"a page to look at: {page}")
+    print(f"page written to {page}")
 
 
 if __name__ == "__main__":  # sweep starts processes, which import this file

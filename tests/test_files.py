@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, remove_leftovers, sync, write_atomically
+from bntricks.files import held, remove_leftovers, sync, write_atomically, writing
 
 HOLD = """
 import pathlib, sys, time
@@ -135,6 +135,15 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.fault
+def test_a_file_that_cannot_be_written_is_named_in_one_line(tmp_path):
+    path = tmp_path / "none" / "two\nlines"
+    with pytest.raises(UserError, match="none/two") as raised, writing(path):
+        write_atomically(path, b"content")
+    reason = "No such file or directory"
+    assert str(raised.value) == f"cannot write {tmp_path}/none/two\\nlines: {reason}"
 
 
 def test_what_was_there_before_can_be_kept(tmp_path):

@@ -76,7 +76,8 @@ class InvalidOptions(UserError):
                 UserError(
                     _lower(mistake["msg"]),
                     option=str(mistake["loc"][0]) if mistake["loc"] else "configuration",
-                    value=mistake["input"],
+                    # A mistake of several values together has all of them as its input.
+                    value=mistake["input"] if mistake["loc"] else None,
                 )
                 for mistake in error.errors()
             )
@@ -93,8 +94,7 @@ def within_memory() -> Iterator[None]:
         if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
             raise
         raise RunError(
-            "there is not enough memory for this: a smaller network, batch, image size or memory "
-            "of images needs less"
+            "out of memory: use a smaller network, batch, image size or replay memory"
         ) from None
 
 

@@ -110,6 +110,15 @@ def reading(path: str | Path) -> Iterator[None]:
         raise UserError(f"cannot read {shown(path)}: {error.strerror or error}") from error
 
 
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Name the file that the system does not let us write, in one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from error
+
+
 def regular_bytes(path: Path) -> bytes:
     """The content of a file, or an OSError. What is no regular file is not opened: a pipe would
     wait for ever, and a device never end."""

@@ -1,4 +1,4 @@
-"""Code of a user's own, imported because she named it, and for no other reason.
+"""Code of a user's own, imported because the user named it, and for no other reason.
 
 A file is read once. What was read is what this process and its workers execute, on this machine or
 another, and its SHA-256 is part of the identity of every run that uses something of it. Whatever
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import traceback
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -35,7 +36,8 @@ class Code:
         if _LOADED.get(self.source.name) == self:
             return
         try:
-            with registering(self.source):
+            # Standard output may be read by a program.
+            with registering(self.source), redirect_stdout(sys.stderr):
                 self._execute()
         except (Exception, SystemExit) as error:
             raise UserError(_located(error, self.path)) from None

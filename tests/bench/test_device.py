@@ -70,6 +70,14 @@ def test_what_this_machine_does_not_have_is_not_a_failure():
     assert (row.outcome, row.note) == ("not here", "two processes need two GPUs, and there is one")
 
 
+@pytest.mark.parametrize(("kind", "name"), [("cuda", "cuda:0"), ("mps", "mps")])
+def test_one_gpu_is_not_shared_by_two_processes(kind, name):
+    with pretend(kind):
+        [row] = check_on(name, parts=["ranks"])
+    assert row.outcome == "not here"
+    assert "two processes do not share one GPU" in row.note
+
+
 def test_a_missing_device_or_method_is_refused_in_a_line(refused):
     refused("check", "--device", "cuda", words=["--device cuda", "no such device"])
     refused("check", "--methods", "er-bnx", words=["er-bnx", "did you mean er-bnt"])

@@ -8,7 +8,8 @@ import safetensors.torch as safe
 import torch
 from torch import nn
 
-from bntricks import Model
+from bntricks import Model, UserError
+from bntricks.cli.adopt import listed_classes
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
 NETS = """
@@ -42,6 +43,37 @@ class Twice(Plain):
 class Deep(Plain):
     def forward(self, x):
         return self.fc(self.body(x))[..., None]
+
+class Auxiliary(Plain):
+    def forward(self, x):
+        scores = super().forward(x)
+        return (scores, self.aux(self.body(x))) if self.training else scores
+
+class Finished(Plain):
+    def forward(self, x):
+        if self.training:
+            raise ValueError("training is over")
+        return super().forward(x)
+
+class Grey(Plain):
+    def __init__(self):
+        super().__init__()
+        self.body[0] = nn.Conv2d(1, 6, 3)
+
+class Talking(Plain):
+    def __init__(self):
+        super().__init__()
+        print("building")
+
+    def forward(self, x):
+        print("asked")
+        return super().forward(x)
+
+def half():
+    return Plain().half()
+
+def frozen():
+    return Plain().requires_grad_(False)
 """
 BATCH = ("--epochs", 3, "--batch", 8, "--memory", 24)
 
@@ -55,6 +87,7 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "names.txt").write_text("\n".join(FIRST) + "\n")
     told = {"image_mean": [0.5] * 3, "image_std": [0.3] * 3, "size": {"height": 8, "width": 8}}
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(told))
+    (tmp_path / "black.json").write_text(json.dumps(told | {"image_std": [0.3, 0.0, 0.3]}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("elsewhere_nets", None)
@@ -113,6 +146,10 @@ def test_a_trained_network_goes_on_from_the_command_line(bnt, here, net):
         ({"classes": None}, ["--classes", "missing"]),
         ({"classes": "cat,dog"}, ["2 class names", "3 outputs"]),
         ({"classes": "none.txt"}, ["none.txt"]),
+        ({"classes": "names"}, ["--classes", "there is 1 class name", "(no file 'names' exists)"]),
+        ({"classes": "T-shirt/top,dog"}, ["2 class names"]),
+        ({"preprocessing": None, "image_size": "8", "std": "0"}, ["--std 0.0: input should be"]),
+        ({"preprocessing": "black.json"}, ["black.json", "standard deviation is [0.3, 0.0, 0.3]"]),
         ({"old_images": None}, ["er-even-bnt rehearses old images"]),
         ({"net": None}, ["--classes", "--net package.module:function"]),
         ({"mean": "0.5"}, ["--preprocessing", "leave those out"]),
@@ -120,6 +157,10 @@ def test_a_trained_network_goes_on_from_the_command_line(bnt, here, net):
         ({"image_size": "32"}, ["cannot take images of [3, 32, 32]", "--image-size"]),
         ({"net": "elsewhere_nets:Deep"}, ["returns [2, 3, 1] for two images"]),
         ({"net": "elsewhere_nets:Twice", "weights": None}, ["builds it with one classifier"]),
+        ({"net": "elsewhere_nets:Auxiliary"}, ["in training mode the network returns a tuple"]),
+        ({"net": "elsewhere_nets:Finished"}, ["cannot be trained: ValueError: training is over ("]),
+        ({"net": "elsewhere_nets:half"}, ["float16", "call .float()"]),
+        ({"net": "elsewhere_nets:frozen"}, ["are frozen", "call .requires_grad_()"]),
         ({"weights": "names.txt"}, ["names.txt holds no weights that can be read"]),
         ({"width": "4"}, ["--width", "our own ResNet"]),
     ],
@@ -134,6 +175,18 @@ def test_what_does_not_fit_is_a_line_and_nothing_is_written(bnt, here, tmp_path,
     assert not (tmp_path / "m").exists()
 
 
+def test_classes_are_a_file_or_names_of_any_number_and_kind(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    many = [f"class {number}" for number in range(200)]
+    assert listed_classes(",".join(many)) == many
+    assert listed_classes("T-shirt/top,dog") == ["T-shirt/top", "dog"]
+    assert listed_classes('["a/b.txt"]') == ["a/b.txt"]
+    (tmp_path / "cat,dog").write_text("owl\n")
+    assert listed_classes("cat,dog") == ["owl"]
+    with pytest.raises(UserError, match="cannot read names/none: No such file"):
+        listed_classes("names/none")
+
+
 @pytest.mark.parametrize("tests", ["old", None])
 def test_classes_in_a_wrong_order_get_a_hint_before_any_training(bnt, here, tests):
     crimson, gruen, navy = FIRST
@@ -143,6 +196,38 @@ def test_classes_in_a_wrong_order_get_a_hint_before_any_training(bnt, here, test
     assert f"--classes '{json.dumps(list(FIRST), ensure_ascii=False)}'" in hint
     done = bnt("learn", "new", "--into", "m2", *flags(old_tests=tests), *BATCH)
     assert "order" not in done.err
+
+
+def test_a_network_for_grey_images_is_not_sent_to_look_for_another_size(bnt, here):
+    done = bnt("learn", "new", "--into", "m", *flags("Grey", weights=None))
+    assert "to have 1 channels, but got 3 channels" in done.err
+    assert "its first layer takes 3 channels" in done.err
+    assert "--image-size" not in done.err
+
+
+def test_two_means_are_refused_without_a_dump_of_everything_else(bnt, here):
+    options = flags(preprocessing=None, image_size=8)
+    done = bnt("learn", "new", "--into", "m", *options, "--mean", "0.5", "0.5")
+    said = "bnt: --mean 0.5 0.5: images have 3 channels: give a value for each, or one for all"
+    assert done.err.splitlines()[-1] == said
+
+
+def test_what_a_network_prints_does_not_come_between_a_program_and_its_json(bnt, here):
+    done = bnt("learn", "new", "--into", "m", *flags("Talking"), *BATCH, "--json")
+    assert json.loads(done.out)["path"] == "m"
+    assert "building" in done.err
+    assert "asked" in done.err
+    done = bnt("predict", "m", "new", "--net", "elsewhere_nets:Talking", "--json")
+    assert len(json.loads(done.out)) == 12
+    assert "asked" in done.err
+
+
+def test_what_an_imported_file_prints_does_not_either(bnt, tmp_path, monkeypatch):
+    monkeypatch.setattr("bntricks.imports._LOADED", {})
+    (tmp_path / "mine.py").write_text("print('imported')")
+    done = bnt("methods", "--json", "--import", tmp_path / "mine.py")
+    assert len(json.loads(done.out)) > 5
+    assert done.err == "imported\n"
 
 
 @pytest.mark.fault

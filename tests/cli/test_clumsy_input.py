@@ -39,7 +39,7 @@ def test_memory_that_runs_out_ends_a_run_without_leftovers(refused, tmp_path, mo
         raise RuntimeError("[enforce fail at alloc_cpu.cpp] can't allocate memory: you tried to")
 
     monkeypatch.setattr("bntricks.runs.train.learn_epochs", fail)
-    words = ["there is not enough memory for this: a smaller network, batch"]
+    words = ["out of memory: use a smaller network, batch"]
     refused("run", *SMALL, "--out", tmp_path / "runs", words=words, code=1)
     assert list((tmp_path / "runs").iterdir()) == []
 

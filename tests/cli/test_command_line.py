@@ -302,10 +302,12 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path):
 def test_a_corrupt_record_is_not_taken_for_a_result(tmp_path):
     path = json.loads(bnt("run", "--method", "sgd", *DIGITS, "--json", cwd=tmp_path).stdout)["path"]
     (tmp_path / path / "record.json").write_text('{"accuracy": [')
-    refused(bnt("report", path, cwd=tmp_path), "record.json is no record", "not whole JSON")
+    refused(
+        bnt("report", path, cwd=tmp_path), "record.json is not a valid run record", "not whole JSON"
+    )
     again = bnt("run", "--method", "sgd", *DIGITS, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert f"{path}/record.json is no record of a run" in again.stderr
+    assert f"{path}/record.json is not a valid run record" in again.stderr
     assert "already there" not in again.stdout
     assert "already there" in bnt("run", "--method", "sgd", *DIGITS, cwd=tmp_path).stdout
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -9,13 +10,15 @@ import torch
 from torch import nn
 
 from bntricks import diagnose, mixed, moments, recalibrate, swapped
+from bntricks.doctor import repair
 from bntricks.doctor.accuracy import Tally, paired_difference
 from helpers.doctor_data import groups, network
 
 
 def tally(samples, gained, lost):
-    row = [np.array([0, n]) for n in (samples, gained, lost)]
-    return Tally(samples, *row, np.zeros((2, 3), np.int64))
+    """Of a group with one class, or with several."""
+    rows = [np.array([np.zeros_like(n), n]).reshape(2, -1) for n in (samples, gained, lost)]
+    return Tally(np.atleast_1d(samples), *rows)
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +129,80 @@ def test_the_interval_is_walds_for_paired_shares_after_adding_half_a_sample():
     assert difference.high == pytest.approx(100 * (shift + half))
     assert difference.sign == 1
     assert paired_difference(np.array([1.0]), [tally(100, 5, 20)], 1).sign == -1
+
+
+def test_classes_with_equally_many_samples_have_the_interval_of_all_samples_together():
+    weights = np.array([0.25, 0.75])
+    by_class = [tally([30, 30, 30], [9, 1, 4], [0, 3, 2]), tally([8, 8], [0, 1], [5, 1])]
+    together = [tally(90, 14, 5), tally(16, 1, 6)]
+    own, pooled = (paired_difference(weights, each, 1) for each in (by_class, together))
+    assert astuple(own) == pytest.approx(astuple(pooled), rel=1e-12)
+
+
+def test_a_class_of_few_samples_makes_the_interval_as_wide_as_it_should_be():
+    """The mean of two differences, of which the second rests on 20 samples alone."""
+    difference = paired_difference(np.ones(1), [tally([180, 20], [0, 6], [0, 2])], 1)
+    alone = paired_difference(np.ones(1), [tally(20, 6, 2)], 1)
+    assert difference.points == pytest.approx(alone.points / 2)
+    widths = [each.high - each.low for each in (difference, alone)]
+    assert widths[0] == pytest.approx(widths[1] / 2, rel=0.05)
+
+
+@pytest.mark.parametrize("samples", [(40, 40), (180, 20), (15, 200)])
+def test_the_interval_of_unequal_classes_covers_the_truth_as_often_as_it_says(samples):
+    generator = np.random.default_rng(0)
+    changes = ((0.05, 0.02, 0.93), (0.3, 0.1, 0.6))
+    truth, covered, rounds = 100 * (0.03 + 0.2) / 2, 0, 2000
+    draws = [
+        generator.multinomial(n, p, size=rounds) for n, p in zip(samples, changes, strict=True)
+    ]
+    for one, other in zip(*draws, strict=True):
+        gained, lost, _ = zip(one, other, strict=True)
+        difference = paired_difference(np.ones(1), [tally(samples, gained, lost)], 1)
+        covered += difference.low <= truth <= difference.high
+    assert 0.93 < covered / rounds < 0.99
+
+
+class Constant(nn.Module):
+    """Answers class 0, whatever it sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(6), nn.Linear(6, 4)
+        nn.init.zeros_(self.head.weight)
+        self.head.bias = nn.Parameter(torch.tensor([1.0, 0, 0, 0]))
+
+    def forward(self, x):
+        return self.head(self.norm(x))
+
+
+def test_classes_of_a_group_count_the_same_however_many_samples_they_have():
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.arange(200) >= 180).long()
+    old = [(torch.randn(200, 6, generator=generator), y)]
+    data = {"old": old, "new": [(torch.randn(40, 6, generator=generator), y[:40] + 2)]}
+    diagnosis = diagnose(Constant(), data)
+    assert diagnosis.as_is.accuracy == {"old": 50, "new": 0}
+    assert diagnosis.as_is.old == pytest.approx(50)
+    assert diagnosis.as_is.all == pytest.approx(100 / 3)
+    assert diagnosis.remedies[0].gap == pytest.approx(-50)
+    assert repair(Constant(), data).after.old == pytest.approx(50)
+
+
+def test_old_classes_taken_for_new_ones_count_the_same_too():
+    net = Constant()
+    data = {
+        "old": [(torch.randn(200, 6), (torch.arange(200) >= 180).long() * 2)],
+        "new": [(torch.randn(40, 6), torch.ones(40, dtype=torch.long))],
+    }
+    data["old"][0][0][data["old"][0][1] == 2] += 100
+
+    def scores(net, x):
+        return net(x) + (x.mean(1, keepdim=True) > 50) * torch.tensor([0, 9.0, 0, 0])
+
+    as_is = diagnose(net, data, scores=scores).as_is
+    assert as_is.old_as_newest == pytest.approx(50)
+    assert as_is.answers[0] == (90, 10, 0)
 
 
 def test_few_samples_or_none_that_changed_are_not_certain():

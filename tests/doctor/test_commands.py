@@ -14,9 +14,10 @@ import torch
 from PIL import Image
 
 from bntricks.cli import app
-from bntricks.doctor import Counterfactual, Difference
-from bntricks.doctor.images import image_groups, normalisation
+from bntricks.doctor import Counterfactual, Difference, Repair
+from bntricks.doctor.images import class_folders, image_groups, normalisation
 from bntricks.errors import UserError
+from bntricks.streams.files.archive import Folder
 
 pytestmark = pytest.mark.journey
 
@@ -34,6 +35,9 @@ def grey():
 
 def plain():
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 4))
+
+def five():
+    return nn.Sequential(*photo()[:-1], nn.Linear(4 * 36, 5))
 
 def broken():
     raise RuntimeError("no such card")
@@ -87,6 +91,11 @@ def here(tmp_path, monkeypatch):
     sys.modules.pop("doctor_nets", None)
 
 
+def photos(folder, groups, names, view):
+    source = Folder(folder / "photos")
+    return image_groups(source, class_folders(source), groups, names, view, size=8)
+
+
 def bnt(*words):
     app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
 
@@ -99,6 +108,7 @@ def test_a_process_prints_a_verdict_says_what_it_runs_and_writes_a_page(here):
     assert "importing and running doctor_nets:photo" in done.stderr
     assert "BatchNorm statistics" in done.stdout
     assert "φ only ship, [b]owl" in done.stdout
+    assert "page written to page.html" in done.stdout
     assert "BatchNorm diagnosis" in (here / "page.html").read_text()
 
 
@@ -125,8 +135,8 @@ def test_a_network_as_hugging_face_saves_it_brings_its_classes_and_preprocessing
     net, classes = doctor_nets.Wrapped(), ["ship", "cat", "[b]owl", "dog"]
     safe.save_file(net.state_dict(), "model.safetensors")
     Path("config.json").write_text(json.dumps({"id2label": dict(enumerate(classes))}))
-    told = {"image_mean": [0.5] * 3, "image_std": [0.3] * 3, "size": {"height": 8, "width": 8}}
-    Path("preprocessor_config.json").write_text(json.dumps(told))
+    config = {"image_mean": [0.5] * 3, "image_std": [0.3] * 3, "size": {"height": 8, "width": 8}}
+    Path("preprocessor_config.json").write_text(json.dumps(config))
     hugging = ["--net", "doctor_nets:Wrapped", "--weights", "model.safetensors", "--classes"]
     hugging += ["config.json", "--preprocessing", "preprocessor_config.json"]
     bnt("diagnose", *hugging, "--data", "photos", *GROUPS, "--json")
@@ -178,7 +188,7 @@ def test_a_repair_that_costs_some_classes_accuracy_is_written_only_on_request(
 ):
     none, loss = Difference(0.0, -1.0, 1.0), Difference(-4.0, -6.0, -2.0)
     found = Counterfactual("balanced", {}, 60.0, 90.0, 67.5, none, loss, none, None)
-    monkeypatch.setattr("bntricks.doctor.repair", lambda *given, **how: (found, found))
+    monkeypatch.setattr("bntricks.doctor.repair", lambda *given, **how: Repair(found, found, None))
     words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
     with pytest.raises(UserError, match=r"-4\.0 points on newest classes .* --anyway"):
         bnt(*words)
@@ -191,7 +201,7 @@ def test_a_repair_that_costs_some_classes_accuracy_is_written_only_on_request(
 def test_a_file_that_is_there_is_kept_unless_forced(here):
     (here / "new").write_text("precious")
     words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
-    with pytest.raises(UserError, match=r"new is there already: .* --force"):
+    with pytest.raises(UserError, match=r"new is there already: .* \(force\)"):
         bnt(*words)
     assert (here / "new").read_text() == "precious"
     bnt(*words, "--force")
@@ -227,6 +237,11 @@ def hostile(name):
             archive.writestr("hello.txt", "hello")
     elif name == "truncated":
         Path("w.pt").write_bytes(safe.save(state)[:-40])
+    elif name == "cut":
+        Path("w.pt").write_bytes(Path("w.pt").read_bytes()[:200])
+    elif name == "pipe":
+        Path("w.pt").unlink()
+        os.mkfifo("w.pt")
     elif name == "pickle":
         torch.save({"net": sys.exit}, "w.pt")
     elif name == "objects":
@@ -255,6 +270,8 @@ def hostile(name):
     [
         ("zip", "w.pt holds no weights that can be read"),
         ("truncated", "w.pt holds no weights that can be read"),
+        ("cut", "w.pt holds no weights that can be read"),
+        ("pipe", "cannot read w.pt: it is not a regular file"),
         ("pickle", "w.pt holds no weights that can be read"),
         ("objects", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
         ("numbered", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
@@ -285,16 +302,16 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--net": "doctor_nots:photo"}, "importing doctor_nots raised ModuleNotFoundError"),
         ({"--net": "doctor_nets:photos"}, "doctor_nets has no photos"),
         ({"--net": "doctor_nets:number"}, "number of doctor_nets is not a function"),
-        ({"--net": "doctor_nets:broken"}, r"RuntimeError: no such card \(.*nets.py, line 17\)"),
+        ({"--net": "doctor_nets:broken"}, r"RuntimeError: no such card \(.*nets.py, line 20\)"),
         ({"--net": "doctor_nets:leaving"}, "calling it raised SystemExit: 7"),
         ({"--net": "doctor_nets:empty"}, "the network has no weights to load"),
         ({"--net": "doctor_typo:net"}, r"SyntaxError: .* \(.*doctor_typo.py, line 2\)"),
         ({"--net": "doctor_nets:script"}, "TorchScript hides its layers; give the module that it"),
         ({"--net": "doctor_nets:lazy"}, "its layers are lazy: pass it a sample before"),
         ({"--net": "builtins:dict"}, "it returned a dict, not a torch.nn.Module"),
-        ({"--net": None}, "give either MODEL, or both"),
-        ({"--groups": None}, "groups: missing: list the classes in the order"),
-        ({"--groups": "cat,dog"}, "got 1 group of batches: give at least two"),
+        ({"--net": None}, "give either MODEL, or --net package.module:function"),
+        ({"--groups": None}, "groups: it is required .*: list the classes in the order"),
+        ({"--groups": "cat,dog"}, "groups: the doctor compares at least two groups: list the"),
         (
             {"--groups": "cat,[b]eagle"},
             r"groups: '\[b\]eagle' is not a class of the model; its classes are",
@@ -304,7 +321,9 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
             "data: 'eagle' has no folder in the data; there are",
         ),
         ({"--classes": "cat,dog"}, "groups: 'ship' is not a class of the model"),
-        ({"--image-size": "32"}, r"cannot take images of \[3, 32, 32\]: RuntimeError"),
+        ({"--image-size": "32"}, r"take images of \[3, 32, 32\]: RuntimeError.*\(image_size\)"),
+        ({"--mean": "0.5", "--std": "0.5"}, r"to have 3 channels, .* make images grey.* \(mean\)"),
+        ({"--mean": "123 117 104"}, "mean 123: a mean of pixels is from 0 to 1"),
         ({"--mean": "0.5"}, "mean: 1 mean and 3 standard deviations: give three of each"),
         ({"--mean": "nan 0 0"}, "mean nan: a mean of pixels is from 0 to 1"),
         ({"--std": "0.1 nan 0.1"}, "std nan: a standard deviation is above 0"),
@@ -325,6 +344,56 @@ def test_what_the_user_got_wrong_is_one_clear_line(here, change, message):
     with pytest.raises(UserError, match=message) as raised:
         bnt("diagnose", *flat, *groups)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), r"has 5 outputs and the folders name 4 classes: name all .* \(classes\)"),
+        (("--classes", '["cat", "dog", "ship", "[b]owl", "a", "b"]'), "and the list names 6 class"),
+    ],
+)
+def test_a_network_with_other_outputs_than_classes_is_not_judged(here, options, message):
+    import doctor_nets
+
+    torch.save(doctor_nets.five().state_dict(), "w.pt")
+    five = ("--net", "doctor_nets:five", *MINE[2:], "--data", "photos", *GROUPS, *options)
+    with pytest.raises(UserError, match=message):
+        bnt("diagnose", *five)
+    with pytest.raises(UserError, match=message):
+        bnt("recalibrate", *five, "--out", "new")
+    assert not (here / "new").exists()
+
+
+def test_a_function_may_return_the_network_with_its_weights(here, capsys):
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--json")
+    loaded = capsys.readouterr().out
+    own = ("--net", "doctor_nets:photo", "--image-size", "8")  # of the seed that w.pt is of
+    bnt("diagnose", *own, "--data", "photos", *GROUPS, "--json")
+    assert capsys.readouterr().out == loaded
+
+
+@pytest.mark.parametrize("out", ["w.pt", "./w.pt", "link", "names.txt", "photos/cat/0.png"])
+def test_what_a_command_reads_is_not_what_it_writes(here, out):
+    (here / "link").symlink_to("w.pt")
+    (here / "names.txt").write_text("\n".join(sorted(COLOURS)))
+    before = Path(out).read_bytes()
+    words = (*MINE, "--data", "photos", *GROUPS, "--classes", "names.txt", "--out", out)
+    for command in (("diagnose",), ("recalibrate", "--force")):
+        with pytest.raises(UserError, match="is an input of this command"):
+            bnt(*command, *words)
+    assert Path(out).read_bytes() == before
+
+
+def test_class_folders_that_no_group_lists_may_be_empty(here, capsys):
+    (here / "photos" / "later").mkdir()
+    order = ("--classes", json.dumps(sorted(COLOURS)))
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *order, "--json")
+    assert len(json.loads(capsys.readouterr().out)["groups"]) == 2
+    for file in (here / "photos" / "cat").iterdir():
+        file.unlink()
+    with pytest.raises(UserError, match=r"'cat' .* has no images: .* one to estimate moments and"):
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *order)
 
 
 def test_a_network_without_batchnorm_has_nothing_to_examine(here):
@@ -353,11 +422,13 @@ def test_images_that_cannot_be_read_can_be_left_out(here, capsys):
         bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--device", "cuda:99")
 
 
-def test_a_wrong_order_of_classes_gets_a_hint_that_can_be_typed(here, capsys):
+@pytest.fixture
+def wrong_order(here):
+    """Options by which the outputs of a trained network are taken for other classes."""
     import doctor_nets
 
     names = sorted(COLOURS)
-    groups = image_groups(here / "photos", [names[:2], names[2:]], names, ours, size=8)
+    groups = photos(here, [names[:2], names[2:]], names, ours)
     x, y = (
         torch.cat(part) for part in zip(*(b for g in groups.values() for b in g()), strict=True)
     )
@@ -369,10 +440,25 @@ def test_a_wrong_order_of_classes_gets_a_hint_that_can_be_typed(here, capsys):
         optimiser.step()
     torch.save(net.state_dict(), "w.pt")
     wrong = json.dumps([*names[1:], names[0]])
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", wrong)
+    return (*MINE, "--data", "photos", *GROUPS, "--classes", wrong)
+
+
+def test_a_wrong_order_of_classes_is_said_first_with_a_hint_that_can_be_typed(wrong_order, capsys):
+    bnt("diagnose", *wrong_order)
     printed = capsys.readouterr().out
-    assert "outputs seem to stand in a wrong order" in printed
-    assert f"--classes '{json.dumps(names)}'" in printed
+    assert printed.startswith("The outputs seem to be in the wrong order")
+    assert f"--classes '{json.dumps(sorted(COLOURS))}'" in printed
+
+
+def test_a_network_with_outputs_in_the_wrong_order_is_repaired_only_on_request(
+    here, wrong_order, capsys
+):
+    with pytest.raises(UserError, match=r"in the wrong order: .* nothing was written: .* --anyway"):
+        bnt("recalibrate", *wrong_order, "--out", "new")
+    assert not (here / "new").exists()
+    bnt("recalibrate", *wrong_order, "--out", "new", "--anyway")
+    assert "The outputs seem to be in the wrong order" in capsys.readouterr().out
+    assert (here / "new").exists()
 
 
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):
@@ -408,9 +494,7 @@ def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(her
 
 def test_every_image_goes_with_its_own_label_in_mixed_order(here):
     names = list(COLOURS)
-    groups = image_groups(
-        here / "photos", [["cat", "ship"], ["dog"]], names, lambda x: x.float(), size=8
-    )
+    groups = photos(here, [["cat", "ship"], ["dog"]], names, lambda x: x.float())
     for _ in range(2):
         x, y = (torch.cat(part) for part in zip(*groups["cat, ship"](), strict=True))
         brightest = x.mean((2, 3)).argmax(1)  # red cats, blue ships

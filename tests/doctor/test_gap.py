@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks.doctor import diagnose
+from bntricks.doctor import Difference, Remedy, diagnose
 from bntricks.doctor.charts import figures
-from bntricks.doctor.gap import AS_IT_IS, HEAD, PHI, PRIOR
+from bntricks.doctor.gap import AS_IT_IS, HEAD, PHI, PRIOR, in_words
 from bntricks.norm import recalibrate
 from helpers.doctor_data import assert_unchanged, groups, network, snapshot
 
@@ -73,6 +73,14 @@ def test_what_statistics_of_one_group_have_done_is_put_right_by_phi(sound):
     assert abs(by_name[HEAD].gap) > 20
     assert "do not lose to the newest ones" in str(found)
     assert found.balanced.all_difference == by_name[PHI].all_difference  # both ways of counting
+
+
+def test_a_remedy_that_closes_more_than_the_gap_is_said_to_reverse_it():
+    none, some, more = (Difference(n, n - 1, n + 1) for n in (0.0, 4.0, 35.0))
+    left = {AS_IT_IS: (10.0, none), PHI: (-25.0, more), HEAD: (6.0, some), PRIOR: (10.0, none)}
+    text = in_words([Remedy(name, gap, closed, none) for name, (gap, closed) in left.items()])
+    assert "balanced φ 35.0 (34.0 to 36.0), which reverses it to -25.0; aligned head 4.0" in text
+    assert text.count("reverses") == 1
 
 
 def test_the_split_is_in_the_json_and_in_one_chart(sound):

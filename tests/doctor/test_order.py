@@ -1,12 +1,15 @@
 """Outputs in a wrong order are noticed, and luck is not taken for an order."""
 
 from collections import Counter
+from html import escape
 
 import pytest
 import torch
 
 from bntricks import diagnose, mixed, recalibrate
+from bntricks.doctor import repair
 from bntricks.doctor.order import fitting_order
+from bntricks.doctor.page import verdict_html
 from helpers.doctor_data import groups, network
 
 
@@ -53,4 +56,10 @@ def test_the_diagnosis_says_so_and_has_the_order():
     shifted = {name: [(x, (y + 1) % 4) for x, y in batches] for name, batches in data.items()}
     diagnosis = diagnose(net, shifted)
     assert diagnosis.fitting_order == (1, 2, 3, 0)
-    assert "outputs seem to stand in a wrong order" in str(diagnosis)
+    first, second = str(diagnosis).splitlines()[:2]
+    assert first.startswith("The outputs seem to be in the wrong order")
+    assert second == diagnosis.verdict.headline
+    warning, headline = (verdict_html(diagnosis).index(escape(line)) for line in (first, second))
+    assert warning < headline
+    assert repair(net, shifted).order.labels == (1, 2, 3, 0)
+    assert repair(net, data).order is None

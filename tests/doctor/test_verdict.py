@@ -21,6 +21,7 @@ AS_IS = Counterfactual(
     NONE,
     NONE,
     ((60, 30, 10), (5, 95, 0)),
+    old_as_newest=30.0,
 )
 
 
@@ -32,11 +33,9 @@ def layer(share=None, kl=0.0, name="bn", margin=0.05):
 EVEN = layer(0.25)
 
 
-def verdict_on(
-    old=NONE, overall=NONE, newest=NONE, layers=(EVEN,), answers=((70, 20, 10), (5, 95, 0))
-):
+def verdict_on(old=NONE, overall=NONE, newest=NONE, layers=(EVEN,), as_newest=20.0):
     differences = {"old_difference": old, "all_difference": overall, "newest_difference": newest}
-    balanced = replace(AS_IS, **differences, answers=answers)
+    balanced = replace(AS_IS, **differences, old_as_newest=as_newest)
     return judge(GROUPS, layers, AS_IS, balanced)
 
 
@@ -121,7 +120,7 @@ def test_far_layers_are_counted_and_the_furthest_is_named():
 def test_answers_are_told_where_groups_have_classes_of_their_own():
     assert "30.0% of the samples of old classes are taken for" in " ".join(verdict_on().evidence)
     assert "with balanced φ, 20.0%" in " ".join(verdict_on().evidence)
-    assert "taken for" not in " ".join(verdict_on(answers=None).evidence)
+    assert "taken for" not in " ".join(verdict_on(as_newest=None).evidence)
 
 
 def test_no_difference_reads_as_minus_nothing():

@@ -38,6 +38,10 @@ def some(*classes, rows=TRAIN):
     return X[chosen], Y[chosen]
 
 
+def as_images(x):
+    return x.reshape(-1, 1, 8, 8).astype(np.uint8)
+
+
 def tiny(**more):
     return IncrementalClassifier(
         **{"epochs": 2, "width": 8, "memory": 40, "random_state": 0} | more
@@ -235,6 +239,15 @@ def test_effort_may_change_between_calls():
         ),
         (lambda model, x, y: clone(model).set_params(epochs=0).fit(x, y), "epochs 0: it must"),
         (lambda model, x, y: clone(model).set_params(width=2.5).fit(x, y), "width 2.5: it must"),
+        (lambda model, x, y: clone(model).set_params(blocks="a").fit(x, y), "^blocks 'a': it must"),
+        (
+            lambda model, x, y: clone(model).set_params(augment="x").fit(as_images(x), y),
+            "^augment 'x': it is either True or False",
+        ),
+        (
+            lambda model, x, y: clone(model).set_params(blocks=65).fit(as_images(x), y),
+            "^blocks 65: input should be less",
+        ),
         (lambda model, x, y: clone(model).set_params(memory=0).fit(x, y), "^memory 0: "),
         (lambda model, x, y: clone(model).set_params(method="er-b").fit(x, y), "did you mean er"),
         (lambda model, x, y: clone(model).set_params(hyper=3).fit(x, y), "hyper 3: give a mapping"),
@@ -256,6 +269,19 @@ def test_a_mistake_is_one_line_and_changes_nothing(mistake, words):
         mistake(model, x, y)
     assert len(str(raised.value).splitlines()) == 1
     assert np.array_equal(model.predict_proba(x), before)
+
+
+@pytest.mark.parametrize("method", ["er-bnt", "der++-bnt", "icarl-bnt", "lwf", "gss"])
+def test_a_call_that_fails_leaves_the_classifier_as_it_was(method):
+    model = tiny(method=method).partial_fit(*some(0, 1)).partial_fit(*some(2))
+    untroubled = pickle.loads(pickle.dumps(model))
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="not finite"):
+        model.set_params(lr=1e25).partial_fit(*some(3, 4, 5))
+    assert np.array_equal(model.predict_proba(X), before)
+    for own in (model, untroubled):
+        own.set_params(lr=0.03).partial_fit(*some(3))
+    assert np.array_equal(model.predict_proba(X), untroubled.predict_proba(X))
 
 
 def test_a_mistake_of_ones_own_kind_is_a_user_error_too():

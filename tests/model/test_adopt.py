@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Model, UserError
+from bntricks import Learner, Model, UserError
+from bntricks.errors import RunError
 from bntricks.streams import View
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
@@ -159,7 +160,8 @@ def test_samples_may_be_plain_inputs(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"classes": ["a", "b"]}, "2 class names.*3 outputs"),
+        ({"classes": ["a", "b"]}, "there are 2 class names.*3 outputs"),
+        ({"classes": ["a"]}, "there is 1 class name,.*3 outputs"),
         ({"classes": ["a", "b", "a"]}, "'a' twice"),
         ({"classes": ["a", "b", ""]}, "not a class name"),
         ({"classes": ["a", "b", "\udcff"]}, "not a class name"),
@@ -179,6 +181,121 @@ def test_what_cannot_be_adopted_is_said_in_a_line(trained, change, words):
     with pytest.raises(UserError, match=words) as caught:
         adopt(trained, **change)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("view", "words"),
+    [
+        (View((0.5,) * 3, (0.0, 0.0, 0.0)), "std 0.0: input should be greater than 0"),
+        (View((float("nan"), 0.0, 0.0), (1.0,) * 3), "mean nan: input should be a finite number"),
+        (View((0.5, 0.5), (1.0, 1.0)), "mean 0.5 0.5: images have 3 channels"),
+    ],
+)
+def test_a_view_that_cannot_be_is_one_line_about_one_value(trained, view, words):
+    with pytest.raises(UserError, match=words) as caught:
+        adopt(trained, view=view)
+    assert len(str(caught.value)) < 100
+
+
+def test_a_view_is_for_images():
+    samples = (torch.randn(4, 5), "aabb")
+    with pytest.raises(UserError, match=r"a view is for images, and a sample is \[5\]"):
+        Model.adopt(nn.Linear(5, 2), classes=["a", "b"], memory=samples, view=VIEW)
+
+
+class WithExtraState(nn.Sequential):
+    def get_extra_state(self):
+        return {"version": 1}
+
+    def set_extra_state(self, state):
+        """Nothing to set."""
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (lambda: build().half(), "are float16, .* call .float()"),
+        (lambda: build().double(), "are float64, .* call .float()"),
+        (lambda: build().requires_grad_(False), "are frozen, .* call .requires_grad_()"),
+        (lambda: WithExtraState(*build()), "holds '_extra_state', .* without get_extra_state"),
+    ],
+)
+def test_a_network_that_cannot_be_taught_or_saved_is_refused_at_once(net, words):
+    with pytest.raises(UserError, match=words) as caught:
+        adopt(net())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_not_loaded_into_a_network_that_could_not_be_saved_again(trained, tmp_path):
+    adopt(trained).save(tmp_path / "m")
+    with pytest.raises(UserError, match="which is not a tensor"):
+        Model.load(tmp_path / "m", net=WithExtraState(*build()))
+
+
+def bits(model, x):
+    """All that a lesson moves."""
+    state = model.learner.state_dict()
+    parts = {**state["net"], **state["generators"], **(state["memory"] or {})}
+    parts = {name: value for name, value in parts.items() if isinstance(value, torch.Tensor)}
+    parts |= {"scores": model.scores(x), "teacher": (state["teacher"] or {}).get("4.weight")}
+    counts = (model.learner.memory and model.learner.memory.offered, state["lesson"])
+    return {name: None if v is None else v.numpy().tobytes() for name, v in parts.items()}, counts
+
+
+def interrupted(event):
+    if event.get("epoch") == 2:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("method", "known"),
+    [
+        *((method, False) for method in ("er-even-bnt", "der++-bnt", "icarl-bnt", "lwf", "gem")),
+        *((method, True) for method in ("er-even-bnt", "der++-bnt", "lwf", "gss")),
+    ],
+)
+def test_an_interrupted_lesson_leaves_the_model_as_it_was(trained, method, known):
+    tasks = {"tasks": 2} if method == "gem" else {}
+    model, untroubled = (
+        adopt(trained, method=method, batch=8, capacity=30, **tasks) for _ in range(2)
+    )
+    images = {name: pictures(name, seed=8) for name in FIRST} if known else MORE
+    x = torch.from_numpy(pictures("navy", 5, seed=2))
+    before = bits(model, x)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(images, epochs=2, more=known, sink=interrupted)
+    assert bits(model, x) == before
+    for own in (model, untroubled):
+        own.learn(images, epochs=2, more=known)
+    assert bits(model, x) == bits(untroubled, x)
+
+
+@pytest.mark.fault
+def test_a_lesson_that_fails_leaves_a_model_that_can_be_used_and_saved(trained, tmp_path):
+    model, x = adopt(trained, batch=8), torch.from_numpy(pictures("navy", 5, seed=2))
+    before = bits(model, x)
+    with pytest.raises(RunError, match="not finite"):
+        model.learn(MORE, epochs=2, lr=1e25)
+    assert bits(model, x) == before
+    assert model.learner.state.optimiser.lr == model.metadata.lr
+    model.save(tmp_path / "m")
+    assert Model.load(tmp_path / "m", net=build).predict(x) == model.predict(x)
+
+
+@pytest.mark.fault
+def test_a_last_step_that_no_loss_has_seen_may_fail_too(trained, monkeypatch):
+    model, x = adopt(trained, batch=8), torch.from_numpy(pictures("navy", 5, seed=2))
+    before, end = bits(model, x), Learner.end
+
+    def beyond(self, *samples):
+        end(self, *samples)
+        self.net[0].weight.data.mul_(torch.inf)
+
+    monkeypatch.setattr(Learner, "end", beyond)
+    with pytest.raises(RunError, match="weights are not finite after the last step"):
+        model.learn(MORE, epochs=1)
+    assert bits(model, x) == before
 
 
 def test_a_network_without_a_classifier_is_refused():

@@ -93,13 +93,14 @@ def test_the_command_names_more_classes_all_probabilities_and_the_unknown(bnt, m
     done = bnt("predict", model, known, "--threshold", 1, "--unknown", others, "--json")
     given = {(answer["label"], answer["threshold"]) for answer in json.loads(done.out)}
     assert given == {(None, 1)}
-    assert "lets pass 0.0% (0.0 to 17.6) of 18 images of unknown classes" in done.err
+    assert "accepts 0.0% (0.0 to 17.6) of the 18 images of unknown classes" in done.err
     done = bnt("predict", model, known, "--threshold", 1, "--top", 2)
     assert done.out.count("unknown") == 3
     assert "is not known: give a folder" in done.err
 
 
 def test_a_rate_without_images_to_choose_by_is_a_line(refused, model, first):
+    (first / "navy" / "bad.png").write_bytes(b"no image, and not to be read before options are")
     words = ["--false-acceptance", "--unknown"]
     refused("predict", model, first, "--false-acceptance", 0.1, words=words)
     refused("predict", model, first, "--threshold", 1.5, words=["1.5"])

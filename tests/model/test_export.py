@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Model
+from bntricks import Model, UserError
+from bntricks.cli.models import check_target
 from bntricks.streams import Images
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -103,7 +104,7 @@ def test_a_card_says_what_was_learned_and_how_well_in_safe_markdown(bnt, model, 
     assert "BatchNorm statistics" in card.split("## BatchNorm")[1]
     held_out = loaded.held_out
     loaded.held_out = Images(held_out.x[held_out.y > 0], held_out.y[held_out.y > 0])
-    assert "no test images of crimson" in loaded.card()
+    assert "Not measured: there are no test images of crimson." in loaded.card()
     loaded.held_out = None
     assert "Not measured" in loaded.card()
 
@@ -116,6 +117,56 @@ def test_without_the_extra_a_line_says_what_to_install(refused, model, tmp_path,
 
 def test_an_export_needs_somewhere_else_to_go(refused, model, tmp_path):
     refused("export", model, words=["--onnx FILE"])
-    refused("export", model, "--pt2", tmp_path / "m.onnx", words=["ends in .pt2"])
-    refused("export", model, "--safetensors", model, words=["the model itself"])
+    refused("export", model, "--pt2", tmp_path / "m.onnx", words=["--pt2", "ends in .pt2"])
+    refused("export", model, "--onnx", tmp_path / "m.pt2", words=["--onnx", "ends in .onnx"])
     refused("export", model, "--onnx", tmp_path / "no" / "m", words=["does not exist"])
+
+
+def test_an_export_replaces_neither_its_model_nor_what_it_was_not_told_to_replace(
+    bnt, refused, model, tmp_path
+):
+    before, photo = model.read_bytes(), tmp_path / "keep.png"
+    photo.write_bytes(b"a photo")
+    (tmp_path / "link").symlink_to(model)
+    for path in (model, tmp_path / "link", tmp_path / "first" / ".." / model.name):
+        words = ["is an input of this command"]
+        refused("export", model, "--safetensors", path, "--force", words=words)
+    refused("export", model, "--card", photo, words=["is there already", "--force"])
+    assert (model.read_bytes(), photo.read_bytes()) == (before, b"a photo")
+    assert bnt("export", model, "--card", photo, "--force").code == 0
+    assert photo.read_bytes().startswith(b"# model")
+
+
+def test_two_exports_do_not_go_into_one_file(refused, model, tmp_path):
+    flags = ["--safetensors", tmp_path / "same", "--card", tmp_path / "." / "same"]
+    refused("export", model, *flags, words=["is to be written twice"])
+    assert not (tmp_path / "same").exists()
+
+
+def test_a_file_in_a_folder_of_inputs_is_not_replaced(first, tmp_path):
+    photo = next((first / "navy").iterdir())
+    with pytest.raises(UserError, match="is an input of this command"):
+        check_target(photo, inputs=[None, first])
+    check_target(first / "new.html", inputs=[first])
+    check_target(photo)
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.head(x) if x.mean() > 0 else -self.head(x)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("onnx", marks=pytest.mark.slow), "pt2"])
+def test_a_network_that_cannot_be_traced_is_one_line_that_names_the_place(kind, tmp_path, capfd):
+    if kind == "onnx":
+        pytest.importorskip("onnxscript")
+    loaded = Model.adopt(Branching(), classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
+    with pytest.raises(UserError, match="cannot trace this network: ") as raised:
+        loaded.export(tmp_path / f"m.{kind}")
+    assert "test_export.py, line " in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "".join(capfd.readouterr()) == ""

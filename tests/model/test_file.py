@@ -170,7 +170,7 @@ def test_a_model_is_taught_by_one_at_a_time(refused, model, second):
 
 
 def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
-    def full(path, content):
+    def full(path, content, keep):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("bntricks.model.file.write_atomically", full)

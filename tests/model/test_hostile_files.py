@@ -72,6 +72,11 @@ CHANGES = {
         lambda about, tensors: tensors["net.bn.running_var"].fill_(torch.nan),
         "not finite",
     ),
+    "negative variances": (
+        lambda about, tensors: tensors["net.bn.running_var"].neg_(),
+        "bn.running_var holds variances below 0",
+    ),
+    "an absurd learning rate": (lambda about, tensors: about.update(lr=1e308), "(lr 1e+308: it"),
     "no generators": (lambda about, tensors: tensors.pop("generators.order"), "order"),
     "a broken generator": (
         lambda about, tensors: tensors.update({"generators.order": torch.zeros(3).byte()}),
@@ -149,11 +154,20 @@ def test_files_without_a_checksum_are_read_as_they_always_were(model, tmp_path):
         assert "checksum" in json.loads(file.metadata()["bntricks"])
 
 
+def test_scores_that_are_not_finite_are_not_answers(refused, model, first):
+    rewritten(model, lambda about, tensors: about["view"].update(std=[1e-44] * 3))
+    refused("predict", model, first, "--json", words=["scores are not finite"], code=1)
+
+
+NAMES = ("text", "empty", "null", "zip", "pickle", "torch", "foreign")
+
+
 def strangers(folder):
     """Files that are no models."""
-    found = {name: folder / name for name in ("text", "empty", "zip", "pickle", "torch", "foreign")}
+    found = {name: folder / name for name in NAMES}
     found["text"].write_text("hello")
     found["empty"].write_bytes(b"")
+    found["null"].write_bytes(struct.pack("<Q", 21) + b'{"__metadata__":null}')
     with zipfile.ZipFile(found["zip"], "w") as archive:
         archive.writestr("model.safetensors", "x")
     found["pickle"].write_bytes(pickle.dumps(Boom()))
@@ -174,7 +188,8 @@ def test_what_is_no_model_is_refused_in_a_line(refused, tmp_path, first, second)
     for path in strangers(tmp_path):
         before = path.read_bytes()
         refused("predict", path, first, words=[path.name, "cannot use the model"])
-        refused("learn", second, "--into", path, words=[path.name, "cannot use the model"])
+        said = refused("learn", second, "--into", path, words=[path.name, "cannot use the model"])
+        assert "bnt learn" not in said
         assert path.read_bytes() == before
     refused("predict", tmp_path / "none", first, words=["none", "No such file"])
     refused("predict", tmp_path, first, words=["cannot read"])

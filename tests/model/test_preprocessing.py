@@ -27,8 +27,10 @@ def test_size_and_normalisation_are_found(tmp_path, values, expected):
 
 
 def test_pixels_that_are_not_normalised_stay_as_they_are(tmp_path):
-    (tmp_path / "p.json").write_text(json.dumps(HALF | {"do_normalize": False}))
-    assert read_preprocessing(tmp_path / "p.json") == ImageInput(None, (0.0,), (1.0,))
+    for values in (HALF, {}):
+        (tmp_path / "p.json").write_text(json.dumps(values | {"do_normalize": False}))
+        colour = ImageInput(None, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+        assert read_preprocessing(tmp_path / "p.json") == colour
 
 
 @pytest.mark.parametrize(
@@ -42,12 +44,17 @@ def test_pixels_that_are_not_normalised_stay_as_they_are(tmp_path):
         json.dumps(HALF | {"size": {"height": 224, "width": 192}}),
         json.dumps({"mean": "a", "std": [1]}),
         json.dumps({"mean": [0.5], "std": None}),
+        json.dumps({"mean": [0.5, 0.5], "std": [0.5]}),
+        json.dumps({"mean": [0.5, 0.5, 0.5], "std": [0.5, 0, 0.5]}),
+        '{"mean": [NaN], "std": [1]}',
+        *(json.dumps(HALF | {"image_size": size}) for size in (-5, 0, 7, 1025, 10**400)),
+        '{"mean": [0.5], "std": [1], "image_size": 1e999}',
     ],
 )
 @pytest.mark.fault
 def test_what_cannot_be_followed_is_one_line(tmp_path, text):
     (tmp_path / "p.json").write_text(text)
-    with pytest.raises(UserError, match=r"p\.json says nothing .* that can be used") as raised:
+    with pytest.raises(UserError, match=r"cannot prepare images by .*p\.json \(.+\): ") as raised:
         read_preprocessing(tmp_path / "p.json")
     assert "\n" not in str(raised.value)
 

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 
 from bntricks.model.summary import summarise
@@ -30,6 +31,7 @@ def summary(answered, *, before=BEFORE, groups=GROUPS, losses=(1.0, 0.5, 0.2), m
 def test_a_good_lesson_raises_no_concern_and_is_told_by_task_class_and_pair():
     learned = summary(GOOD)
     assert learned.concerns == ()
+    assert not learned.learn_again
     assert [(task.before, task.after) for task in learned.tasks] == [(90, 85), (None, 100)]
     assert [(own.classes, own.images, own.after) for own in learned.classes] == [
         (("cat",), 10, 90),
@@ -57,6 +59,32 @@ def test_new_classes_that_were_not_learned_are_named_though_the_rest_is_fine():
     assert "10.0% of the 10 test images of the classes just learned" in concern
     (concern,) = summary(unlearned, more=("cat",)).concerns  # this time the owls are old
     assert concern.startswith("Recognised no more often than by guessing (33.3%): 'owl' (10.0%)")
+
+
+def test_what_even_luck_could_do_is_no_evidence_and_no_reason_to_learn_again():
+    right = [(label, label) for label in range(2) for _ in range(2)]
+    learned = summary(right, before=[], groups=(("cat",), ("dog",)))
+    (concern,) = learned.concerns
+    assert concern == (
+        "With 4 test images of its classes, 100.0% cannot be told from guessing: add images."
+    )
+    assert not learned.learn_again
+    (concern,) = summary([(0, 0), (1, 1)] * 8 + [(2, 2)], before=[]).concerns
+    assert concern.startswith("With 1 test image of the classes just learned, 100.0% cannot")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"losses": (1.0, 0.2, 1.4)},
+        {"answered": [(label, 0) for label in range(3) for _ in range(12)], "before": []},
+        {"answered": [(0, 2)] * 10 + [(1, 1)] * 10 + [(2, 2)] * 10},
+    ],
+)
+def test_a_lesson_that_went_wrong_is_to_be_learned_again(change):
+    learned = summary(**{"answered": GOOD} | change)
+    assert learned.learn_again
+    assert "learn again, from the model as it was before" in learned.concerns[-1]
 
 
 def test_luck_is_larger_where_a_class_has_few_images():
@@ -108,4 +136,4 @@ def test_a_model_of_one_class_has_nothing_to_be_proud_of():
 def test_what_was_not_measured_is_named_and_not_judged():
     learned = summary([(0, 0)], before=[], groups=(("cat", "dog"),))
     assert learned.all.after is None
-    assert learned.concerns == ("Not measured, for there are no test images of 'dog'.",)
+    assert learned.concerns == ("Not measured: there are no test images of 'dog'.",)

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from bntricks.errors import UserError
 from bntricks.methods import entries
 from bntricks.paper import SCALES, Claim, Side, Study, load_study, study_names
+from bntricks.paper.claims import SPECIAL, SPECIAL_NAMES
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.symbols import Balanced
 from bntricks.report.verdicts import paper_difference, paper_entry
@@ -316,10 +317,22 @@ STATEMENT = {
         ({"claims": [{**STATEMENT, "b": {"method": "sgd"}}]}, "sgd on seq-cifar10 is not"),
         ({"claims": [{**STATEMENT, "variant": "none"}]}, "no variant 'none'"),
         ({"claims": [{**STATEMENT, "metric": "accuracy"}]}, "unknown metric .accuracy."),
+        (
+            {"claims": [{**STATEMENT, "metric": "accuracy"}]},
+            r"learned, every_task, acc_after:K, accuracy:I:J, biased_phi.* and phi.memory_acc",
+        ),
+        (
+            {"claims": [{**STATEMENT, "metric": "acc_after_each_task"}]},
+            "acc_after_each_task is a list: a claim needs one number, such as acc_after:K",
+        ),
+        (
+            {"scale": {"lite": {"seeds": 1, "by_stream": {"seq-cifar1": {"lr": 0.1}}}}},
+            "by_stream has seq-cifar1, no stream of it, did you mean seq-cifar10",
+        ),
         ({"claims": [{**STATEMENT, "b": None}]}, "every kind but sign"),
         ({"claims": [{**STATEMENT, "kind": "similar"}]}, "a margin belongs to kind similar"),
         ({"claims": [{**STATEMENT, "margin": 1.0}]}, "a margin belongs to kind similar"),
-        ({"claims": [{**STATEMENT, "kind": "trend"}]}, "needs two variants in along"),
+        ({"claims": [{**STATEMENT, "kind": "trend"}]}, "needs at least two variants in `along`"),
         ({"sneaky": 1}, "Extra inputs are not permitted"),
     ],
 )
@@ -349,3 +362,15 @@ def test_a_claim_is_a_weighted_sum_of_its_sides():
         (0.5, "er-bnt, z"),
         (-0.5, "er, z"),
     ]
+
+
+@pytest.mark.parametrize("scale", [None, "lite"])
+def test_a_study_that_trains_nothing_has_no_scale(scale):
+    with pytest.raises(UserError, match="frameworks trains nothing, so it has no scale and no"):
+        load_study("frameworks").checked_scale(scale)
+
+
+def test_every_special_metric_that_a_mistake_names_can_be_claimed():
+    names = SPECIAL_NAMES.replace(" and ", ", ").replace("K", "2").replace("I:J", "2:1")
+    for name in names.split(", "):
+        assert SPECIAL.fullmatch(name)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import FrozenInstanceError
+from hashlib import sha256
 from pathlib import Path
 
 import altair as alt
@@ -106,6 +107,7 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
         *tables,
         "figures",
         "measurements.csv",
+        files.WRITTEN,
         "report.html",
     }
     kinds = ("curves", "per-task", "over-time", "matrices")
@@ -200,7 +202,7 @@ def test_a_report_that_cannot_be_drawn_leaves_everything_as_it_was(tmp_path, mon
     def fails(spec, **options):
         raise ValueError("Vega-Lite to PDF conversion failed:\nno such \x1b[31mfont")
 
-    monkeypatch.setattr(files.vl_convert, "vegalite_to_pdf", fails)
+    monkeypatch.setattr(files.vl_convert, "svg_to_pdf", fails)
     with pytest.raises(RunError, match=r"cannot draw the figure curves-.*: no such \\x1b\[31mf"):
         write_report(pilot, tmp_path / "report")
     assert not list(tmp_path.iterdir())
@@ -237,7 +239,38 @@ def test_a_folder_in_a_files_place_is_noticed_before_anything_is_replaced(tmp_pa
 def test_what_a_killed_writer_left_is_removed(tmp_path):
     (tmp_path / ".results.md.partial").write_text("half a")
     files.write_whole(tmp_path, NEW)
-    assert {path.name for path in tmp_path.iterdir()} == set(NEW)
+    assert {path.name for path in tmp_path.iterdir()} == {*NEW, files.WRITTEN}
+
+
+def test_what_only_an_earlier_report_wrote_is_removed(tmp_path, pilot):
+    write(build(pilot, PILOT, "lite"), tmp_path)
+    for name in ("notes.md", "figures/mine.svg"):
+        (tmp_path / name).write_text("mine")
+    changed = tmp_path / "verdicts.md"
+    changed.write_text("with a remark of mine")
+    write(build(pilot), tmp_path)
+    assert not (tmp_path / "verdicts.csv").exists()
+    assert not list(tmp_path.glob("figures/differences.*"))
+    assert changed.read_text() == "with a remark of mine"
+    assert (tmp_path / "notes.md").exists()
+    assert (tmp_path / "figures" / "mine.svg").exists()
+    again = everything_in(tmp_path)
+    write(build(pilot), tmp_path)
+    assert everything_in(tmp_path).keys() == again.keys()
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("listed", ["[1]", "{", '{"../outside": "%s"}', '{"a link": "%s"}'])
+def test_nothing_else_is_removed_whatever_the_list_of_files_says(tmp_path, listed):
+    outside, folder = tmp_path / "outside", tmp_path / "report"
+    outside.write_bytes(b"mine")
+    folder.mkdir()
+    (folder / "a link").symlink_to(outside)
+    listed = listed.replace("%s", sha256(b"mine").hexdigest())
+    (folder / files.WRITTEN).write_text(listed)
+    files.write_whole(folder, NEW)
+    assert outside.read_bytes() == b"mine"
+    assert (folder / "a link").is_symlink()
 
 
 @pytest.mark.fault
@@ -258,4 +291,5 @@ def test_a_request_to_stop_waits_until_every_file_is_in_its_place(tmp_path, monk
     finally:
         signal.signal(signal.SIGINT, usual)
     assert stops
-    assert everything_in(tmp_path) == {tmp_path / name: content for name, content in NEW.items()}
+    assert {name: (tmp_path / name).read_bytes() for name in NEW} == NEW
+    assert sha256(b"new").hexdigest() in (tmp_path / files.WRITTEN).read_text()

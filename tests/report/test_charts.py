@@ -149,8 +149,8 @@ def test_claims_of_which_none_was_run_have_no_figure():
 def test_figures_reach_the_disk_whole(tmp_path):
     (part,) = build([*RUNS, a_run(HOSTILE)]).streams
     for figure in (*part.figures, verdict_chart(judged())):
-        write_whole(tmp_path, rendered(figure))
-        paths = {path.suffix: path for path in tmp_path.glob(f"{figure.name}.*")}
+        write_whole(tmp_path / figure.name, rendered(figure))
+        paths = {path.suffix: path for path in tmp_path.glob(f"*/{figure.name}.*")}
         assert set(paths) == {".svg", ".pdf", ".png", ".csv"}
         assert paths[".pdf"].read_bytes().startswith(b"%PDF-")
         assert paths[".png"].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -159,7 +159,7 @@ def test_figures_reach_the_disk_whole(tmp_path):
         table = list(csv.DictReader(io.StringIO(paths[".csv"].read_text())))
         assert len(table) == len(figure.rows)
         assert list(table[0]) == list(figure.rows[0])
-    svg = (tmp_path / "curves-seq-cifar10.svg").read_text()
+    svg = (tmp_path / "curves-seq-cifar10" / "curves-seq-cifar10.svg").read_text()
     assert "<b>" not in svg
     assert HOSTILE in "".join(ElementTree.fromstring(svg).itertext())
 

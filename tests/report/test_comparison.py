@@ -2,8 +2,9 @@
 
 import pytest
 
-from bntricks.report.comparison import compare, old_and_new
+from bntricks.report.comparison import Gain, compare, old_and_new
 from bntricks.report.groups import group
+from bntricks.report.statistics import Estimate
 from helpers.records import a_run, runs
 
 METRICS = ("acc", "bwt")
@@ -31,6 +32,13 @@ def test_an_interval_that_includes_zero_is_said_to_show_nothing():
     sentence = str(compared([60.0, 40.0, 55.0], [50.0, 45.0, 50.0]))
     assert "the intervals of ACC and BWT include zero, so these runs show no difference" in sentence
     assert "above" not in sentence
+
+
+def test_an_interval_that_begins_at_zero_as_it_is_printed_includes_zero():
+    gain = Gain("acc", Estimate(mean=1.5, low=0.04, high=3.0, n=3))
+    assert (str(gain), gain.sign) == ("ACC +1.5 (95% interval 0.0 to 3.0)", 0)
+    assert Gain("acc", Estimate(mean=-1.5, low=-3.0, high=-0.04, n=3)).sign == 0
+    assert Gain("acc", Estimate(mean=1.5, low=0.06, high=3.0, n=3)).sign == 1
 
 
 def test_each_metric_gets_its_own_finding():

@@ -51,6 +51,13 @@ def test_letters_that_are_not_ascii_are_written_out():
         r"$\mathcal{B}_t$ $\cup$ $\mathcal{B}_{\mathcal{M}}$ with $|\mathcal{M}|$"
     )
     assert latex("my_B_tree") == r"my\_B\_tree"
+    assert latex("a--b---c") == "a-{}-b-{}-{}-c"
+
+
+def test_a_row_that_is_higher_than_a_page_makes_no_empty_table():
+    rows = tuple((Cell("m"), Cell("word " * 2000)) for _ in range(2))
+    text = to_latex(Table("T", ("Method", "Text"), rows))
+    assert text.count(r"\begin{tabular}") == text.count("\nm &") == 2
 
 
 def test_a_wide_table_is_cut_between_heads_and_repeats_its_first_column():

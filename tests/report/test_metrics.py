@@ -113,6 +113,16 @@ def test_a_report_shows_which_class_is_taken_for_which():
     assert build([a_run()]).streams[0].classes is None
 
 
+def test_two_classes_of_one_name_stay_two():
+    record = confused()
+    names = ("cat", "cat", "ship", "truck")
+    data = record.data.model_copy(update={"class_names": names})
+    [part] = build([record.model_copy(update={"data": data})]).streams
+    shares = {(row["true"], row["predicted"]): row["share"] for row in part.figures[-1].rows}
+    assert shares["cat (1)", "cat (0)"] == 50.0
+    assert [row[0].text for row in part.classes.rows] == ["cat (0)", "cat (1)", "ship", "truck"]
+
+
 def test_with_many_classes_the_picture_is_of_tasks(monkeypatch):
     monkeypatch.setattr("bntricks.report.confusion.CLASSES_UP_TO", 3)
     [part] = build([confused()]).streams

@@ -121,6 +121,13 @@ def test_the_command_of_a_run_asks_for_the_same_run(knobs):
     assert asked == run.config
 
 
+def test_the_command_of_a_run_that_was_split_starts_torchrun():
+    words = command(a_run("er", ranks=2, synchronised=True))
+    assert words.startswith("torchrun --nproc-per-node 2 -m bntricks run --method er ")
+    assert "--synchronised" in words
+    assert "--ranks" not in words
+
+
 def test_what_a_command_cannot_say_is_said_beside_it():
     assert caveat(a_run()) == ""
     assert "200 training images with fingerprint ffff" in caveat(a_run(cut_down=True))

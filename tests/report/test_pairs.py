@@ -35,6 +35,14 @@ def test_runs_are_paired_by_seed_and_a_minus_b(tmp_path):
     assert {row["label"] for row in pair.figures[0].rows} == {"A: er-bnt", "B: er"}
 
 
+def test_a_small_p_is_not_zero(tmp_path):
+    a = written(tmp_path / "a", *runs("er-bnt", [60.0, 62.01, 61.0]))
+    b = written(tmp_path / "b", *runs("er", [50.0, 52.0, 51.0]))
+    [pair] = compare(a, b, ["acc"])
+    [row] = pair.differences.rows
+    assert row[pair.differences.columns.index("p")].text == "< 0.001"
+
+
 def test_folders_of_several_methods_are_paired_by_method(tmp_path):
     a = written(tmp_path / "a", *runs("er", [50.0, 51.0]), *runs("gem", [40.0]))
     b = written(tmp_path / "b", *runs("er", [40.0, 42.0], lr=0.1), *runs("sgd", [10.0], lr=0.1))

@@ -63,7 +63,7 @@ def test_one_empty_folder_among_good_ones_is_not_passed_over(tmp_path):
 def test_a_file_that_is_no_record_is_named(tmp_path, text, reason):
     written(tmp_path, a_run())
     (tmp_path / "run0" / "record.json").write_text(text)
-    with pytest.raises(UserError, match=rf"run0/record.json is .* record of a run .*{reason}"):
+    with pytest.raises(UserError, match=rf"run0/record.json is not a valid run record .*{reason}"):
         load_records([tmp_path])
 
 

@@ -465,3 +465,13 @@ def test_the_papers_own_difference_stands_beside_ours():
     row = rows["ER-Cur+Buf has a higher BWT than ER on Seq-CIFAR-10"]
     assert row.paper == pytest.approx(43.82 - 32.06)
     assert {row.verdict for row in rows.values()} == {"not run"}
+
+
+def test_runs_without_a_memory_stand_for_themselves_at_every_size():
+    sizes = [{"label": f"{size}", "overrides": {"memory": size}} for size in (200, 500)]
+    statement = claim(a="er/500", b="sgd/500")
+    trained = runs("er", [50.0, 51.0, 52.0], memory=500) + runs(
+        "sgd", [10.0, 11.0, 12.5], memory=None
+    )
+    row = judge(trained, statement, methods=("er", "sgd"), variants=sizes)
+    assert (row.verdict, row.seeds) == ("suggested", 3)

@@ -1,18 +1,22 @@
 """Runs on disk: a record is believed only if it is whole and the run's own."""
 
 import json
+import mmap
 import os
+import sys
 from types import SimpleNamespace
 
 import pytest
 
-from bntricks.errors import UserError
+from bntricks.errors import RunError, UserError
 from bntricks.report.groups import group
 from bntricks.report.results import SHARE, cost_table
 from bntricks.runs import record_file as records
 from bntricks.runs.checkpoint import NEWEST
 from bntricks.runs.config import Config
-from bntricks.runs.folder import run
+from bntricks.runs.describe import peak_memory_mb
+from bntricks.runs.folder import resume, run
+from bntricks.runs.record import Record
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result
@@ -132,6 +136,104 @@ def test_a_record_says_how_many_different_images_the_memory_held(tmp_path, train
     assert run(config, out=tmp_path).distinct == record.distinct
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak can be reset on Linux only")
+def test_the_peak_of_memory_is_that_of_the_run_and_not_of_what_was_before(tmp_path):
+    with mmap.mmap(-1, 300 << 20) as large:  # which no allocator keeps
+        large[:: mmap.PAGESIZE] = b"1" * (len(large) // mmap.PAGESIZE)
+    before = peak_memory_mb()
+    assert run(SGD, out=tmp_path).peak_memory_mb < before - 100
+
+
+class PulledPlugError(Exception):
+    pass
+
+
+def stopped_at_a_task(number, error):
+    def sink(event):
+        if event["event"] == "task" and event["task"] == number:
+            raise error
+
+    return sink
+
+
+def as_another_machine_would(record):
+    """The record on disk as it would be if training came out differently there."""
+    halved = tuple(tuple(None if x is None else x / 2 for x in row) for row in record.accuracy)
+    values = {name: getattr(record, name) for name in Record.model_fields}
+    values |= {"accuracy": halved, "confusion": None, "task_il_accuracy": ()}
+    other = Record(**values)
+    (record.path / records.NAME).write_text(json.dumps(other.to_json()))
+    return other
+
+
+def test_a_run_that_comes_out_differently_keeps_its_earlier_record_and_says_so(tmp_path):
+    record = run(SGD, out=tmp_path, probe="phi", keep_network=True, save="every task")
+    earlier = as_another_machine_would(record)
+    events = []
+    again = run(SGD, out=tmp_path, readings=True, sink=events.append)
+    assert again.accuracy == record.accuracy
+    assert records.read(record.path / records.REPLACED).accuracy == earlier.accuracy
+    (text,) = [event["text"] for event in events if event["event"] == "warning"]
+    assert text == (
+        f"{record.path}: trained again with different results (ACC {earlier.acc:.2f}, now "
+        f"{again.acc:.2f}); the earlier record is record.json.replaced"
+    )
+    assert again.phi is None
+    assert not [*record.path.glob("map-*"), *record.path.glob("*.safetensors")]
+
+
+def test_what_a_differing_training_was_asked_for_stays_beside_its_record(tmp_path, trained):
+    as_another_machine_would(trained)
+    again = run(SGD, out=tmp_path, probe="phi", keep_network=True)
+    assert again.phi.acc == again.acc
+    assert (trained.path / "map-phi.json").exists()
+    assert (trained.path / "network.safetensors").exists()
+
+
+def test_a_run_that_comes_out_the_same_replaces_nothing(tmp_path):
+    record = run(SGD, out=tmp_path, probe="phi", save="end")
+    events = []
+    again = run(SGD, out=tmp_path, readings=True, sink=events.append)
+    assert again.phi == record.phi
+    assert (record.path / "model.safetensors").exists()
+    assert not (record.path / records.REPLACED).exists()
+    assert "warning" not in {event["event"] for event in events}
+
+
+def test_a_forced_run_that_is_interrupted_goes_on(tmp_path, trained):
+    earlier = as_another_machine_would(trained)
+    with pytest.raises(PulledPlugError):
+        run(SGD, out=tmp_path, force=True, sink=stopped_at_a_task(2, PulledPlugError()))
+    assert records.read(trained.path / records.REPLACED).accuracy == earlier.accuracy
+    events = []
+    again = resume(trained.path, sink=events.append)
+    kinds = [event["event"] for event in events]
+    assert "resumed" in kinds
+    assert "warning" in kinds
+    assert not again.already_there
+    assert again.accuracy == trained.accuracy
+
+
+def test_a_new_run_that_fails_keeps_its_checkpoints(tmp_path):
+    with pytest.raises(RunError):
+        run(SGD, out=tmp_path, sink=stopped_at_a_task(2, MemoryError()))
+    (folder,) = tmp_path.iterdir()
+    assert (folder / NEWEST).exists()
+    events = []
+    run(SGD, out=tmp_path, sink=events.append)
+    assert "resumed" in [event["event"] for event in events]
+
+
+def test_a_new_run_that_fails_before_its_first_checkpoint_leaves_nothing(tmp_path):
+    def fail(event):
+        if event["event"] == "begin":
+            raise MemoryError
+
+    with pytest.raises(RunError):
+        run(SGD, out=tmp_path, sink=fail)
+    assert not list(tmp_path.iterdir())
+
+
 class TestRay:
     """What a node hands back, without a cluster."""
 
@@ -140,7 +242,11 @@ class TestRay:
             get=lambda reference: (record, files),
             exceptions=SimpleNamespace(RayTaskError=KeyError, RayError=KeyError),
         )
-        return _result(ray, None, SGD)
+        return _result(ray, None, 0, SGD, self.events.append)
+
+    @pytest.fixture(autouse=True)
+    def heard(self):
+        self.events = []
 
     def test_the_record_of_a_node_takes_the_place_of_a_damaged_one(self, trained):
         path = trained.path / records.NAME
@@ -155,4 +261,37 @@ class TestRay:
         path.unlink()
         failed = self.result(trained, {records.NAME: damaged})
         assert isinstance(failed, Failure)
-        assert "is no record of a run" in str(failed.error)
+        assert "is not a valid run record" in str(failed.error)
+
+    def test_a_damaged_record_of_a_node_does_not_take_the_place_of_a_whole_one(self, trained):
+        path = trained.path / records.NAME
+        content = path.read_bytes()
+        assert isinstance(self.result(trained, {records.NAME: better(content)}), Failure)
+        assert path.read_bytes() == content
+
+    def test_what_a_node_has_trained_again_takes_the_place_of_what_was_here(self, trained):
+        read = run(SGD, out=trained.path.parent / "node", readings=True)
+        files = {records.NAME: (read.path / records.NAME).read_bytes()}
+        here = {"path": trained.path}
+        again = self.result(read.model_copy(update=here | {"already_there": True}), files)
+        assert again.readings is None, "what a node has not trained leaves ours alone"
+        assert self.result(read.model_copy(update=here), files).readings == read.readings
+        assert records.read(trained.path / records.NAME).readings == read.readings
+        assert not self.events
+
+    def test_different_results_of_a_node_leave_the_earlier_record_and_nothing_else(self, trained):
+        files = {records.NAME: (trained.path / records.NAME).read_bytes()}
+        earlier = as_another_machine_would(trained)
+        for name in ("map-phi.json", "model.safetensors"):
+            (trained.path / name).write_text("{}")
+        assert self.result(trained, files).accuracy == trained.accuracy
+        assert records.read(trained.path / records.REPLACED).accuracy == earlier.accuracy
+        assert not [*trained.path.glob("map-*"), *trained.path.glob("*.safetensors")]
+        (event,) = self.events
+        assert "trained again with different results" in event["text"]
+
+    def test_a_reading_comes_back_as_that_reading(self, tmp_path):
+        record = run(SGD.model_copy(update={"correct": "wa-eval"}), out=tmp_path)
+        files = {records.NAME: (record.path / records.NAME).read_bytes()}
+        assert self.result(record, files).accuracy == record.accuracy
+        assert self.result(record, files).config == record.config

@@ -58,7 +58,7 @@ def test_a_model_knows_classes_of_which_some_images_came_early(tmp_path):
 def test_saving_changes_neither_the_name_nor_the_bits(saved, tmp_path):
     plain = run(CONFIG, out=tmp_path)
     assert (plain.path.name, plain.digest) == (saved.path.name, saved.digest)
-    with pytest.raises(UserError, match="finished, and its network was not saved") as refusal:
+    with pytest.raises(UserError, match="finished without saving its network") as refusal:
         run(CONFIG, out=tmp_path, save="end")
     assert refusal.value.remedy == "force"
     assert not run(CONFIG, out=tmp_path, save="end", force=True).already_there

@@ -71,7 +71,7 @@ def test_an_edited_record_is_refused(saved, change):
 )
 def test_what_is_no_record_is_refused_in_a_line(saved, text):
     saved.write_text(text)
-    with pytest.raises(UserError, match="is no record of a run") as refused:
+    with pytest.raises(UserError, match="is not a valid run record") as refused:
         records.read(saved)
     assert "\n" not in str(refused.value)
 
@@ -85,6 +85,13 @@ def test_records_of_earlier_versions_are_read_and_held_to_their_matrix(tmp_path)
     for change in ({"acc": 99.0}, {"unknown": 1}, {"seed": 99}):
         with pytest.raises(ValueError, match=r"matrix|[Ee]xtra|configuration"):
             Record.from_json({**values, **change})
+
+
+def test_what_is_no_object_of_metrics_is_refused(saved):
+    values = json.loads(saved.read_bytes())
+    del values["checksum"]
+    with pytest.raises(ValueError, match="task_il is not a JSON object"):
+        Record.from_json({**values, "task_il": ["acc"]})
 
 
 def test_every_record_in_the_docs_is_sound():

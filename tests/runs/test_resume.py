@@ -2,10 +2,12 @@
 
 import random
 import signal
+from time import sleep as real_sleep
 
 import pytest
 import torch
 
+import kill_and_resume
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
 from bntricks.methods import entries
@@ -106,6 +108,18 @@ def test_going_on_keeps_the_accuracy_of_the_epochs_so_far(tmp_path):
     checkpoints = Checkpoints(tmp_path, made_with(config, stream))
     again = train(config, stream, checkpoints=checkpoints, epoch_accuracy=True)
     assert everything(again) == everything(whole)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_run_that_fails_by_itself_is_not_counted_as_killed(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(kill_and_resume, "run", fail)
+    assert kill_and_resume.wait(kill_and_resume.start_run(Config(), tmp_path)) == 1
+    monkeypatch.setattr(kill_and_resume.time, "sleep", lambda seconds: real_sleep(2))
+    with pytest.raises(AssertionError, match="failed by itself, with status 1"):
+        kill_and_resume.disturbed(Config(), tmp_path, 1, 0.0, random.Random(0))
 
 
 def test_a_checkpoint_says_that_its_statistics_are_stale(tmp_path):

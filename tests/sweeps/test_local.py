@@ -32,7 +32,7 @@ def test_a_killed_worker_is_replaced_and_its_run_repeated(tmp_path):
     warnings = [(e["run"], e["text"]) for e in events if e["event"] == "warning"]
     assert len(warnings) == 4
     assert {run for run, _ in warnings} == {0, 2}
-    assert warnings[0][1] == "its process was killed (signal 9); another one goes on with it"
+    assert warnings[0][1] == "its process was killed (signal 9); a new process continues the run"
 
 
 def test_whatever_ends_a_run_is_said_and_the_others_finish_in_the_same_worker(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from bntricks import Config, Range, RunError, UserError, search
 from bntricks.cli.dashboard import labels
-from bntricks.report.search import Cell, Found, command, heat_map, section, table
+from bntricks.report.search import Cell, SearchResult, command, heat_map, section, table
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.search import parse_knobs, plan_search
 from helpers.command_line import DIGITS, bnt, refused
@@ -96,7 +96,7 @@ def cell(lr, memory, finals, failed=0):
     return Cell({"lr": lr, "memory": memory}, tuple(runs), failed)
 
 
-FOUND = Found(
+FOUND = SearchResult(
     (
         cell(0.01, 200, [40, 41, 42]),
         cell(0.1, 200, [60, 61, 62]),
@@ -110,10 +110,13 @@ def test_the_best_cell_has_finished_all_of_its_runs():
     assert FOUND.best.knobs == {"lr": 0.1, "memory": 200}
     assert str(FOUND).startswith("Best on validation images: lr 0.1, memory 200 (ACC 61.0), 9.7")
     assert "more seeds" not in str(FOUND)
-    close = Found((cell(0.1, 1, [60, 62, 64]), cell(0.2, 1, [61, 60, 64])))
+    close = SearchResult((cell(0.1, 1, [60, 62, 64]), cell(0.2, 1, [61, 60, 64])))
     assert "more seeds may choose another" in str(close)
-    assert "nobody knows" in str(Found((cell(0.1, 1, [60]), cell(0.2, 1, [50]))))
-    assert Found((cell(0.1, 1, [], failed=3),)).best is None
+    hardly = SearchResult((cell(0.1, 1, [60.01, 60.02, 60.03]), cell(0.2, 1, [60.0, 60.0, 60.01])))
+    assert hardly.lead.low > 0
+    assert "95% interval 0.0 to 0.0; more seeds may choose another" in str(hardly)
+    assert "one seed cannot show" in str(SearchResult((cell(0.1, 1, [60]), cell(0.2, 1, [50]))))
+    assert SearchResult((cell(0.1, 1, [], failed=3),)).best is None
 
 
 def test_the_winner_is_trained_on_all_training_images():
@@ -131,13 +134,13 @@ def test_two_knobs_are_drawn_as_a_heat_map_and_listed_best_first():
     assert [row[0].text for row in rows] == ["0.1", "0.01", "0.01", "0.1"]
     assert [row[2].bold for row in rows] == [True, False, False, False]
     assert rows[-1][-1].text == "2"  # failed
-    assert heat_map(Found((Cell({"lr": 1.0}, FOUND.cells[0].records),))) is None
-    scattered = Found(tuple(cell(number / 10, number, [50]) for number in range(1, 6)))
+    assert heat_map(SearchResult((Cell({"lr": 1.0}, FOUND.cells[0].records),))) is None
+    scattered = SearchResult(tuple(cell(number / 10, number, [50]) for number in range(1, 6)))
     assert heat_map(scattered) is None, "draws from two ranges would make a diagonal"
 
 
 def test_text_of_a_users_is_escaped_on_the_page():
-    hostile = Found((Cell({"method": HOSTILE, "lr": 0.1}, FOUND.cells[0].records),))
+    hostile = SearchResult((Cell({"method": HOSTILE, "lr": 0.1}, FOUND.cells[0].records),))
     assert HOSTILE not in section(hostile, HOSTILE).content
 
 
@@ -161,7 +164,7 @@ def test_a_failed_run_is_counted_in_its_cell():
         a_run(seed=1, lr=0.1),
         a_run(seed=1, lr=0.2),
     ]
-    found = planned.found(results)
+    found = planned.result(results)
     assert [cell.failed for cell in found.cells] == [0, 1]
     assert found.best.knobs == {"lr": 0.1}
 
@@ -184,7 +187,7 @@ def test_a_sweep_from_the_command_line_ends_with_the_winners_command(tmp_path):
     assert again.stderr.count("already there") == 4
     assert "lr \\ memory" in again.stdout
     late = bnt(*flags, *DIGITS, "--save", cwd=tmp_path)
-    refused(late, "its network was not saved: train it again, to the same bits (--force)", code=1)
+    refused(late, "finished without saving its network: train it again (--force)", code=1)
     forced = bnt(*flags, *DIGITS, "--save", "--log", "csv", "--force", cwd=tmp_path)
     assert forced.returncode == 0, forced.stderr
     for name in ("model.safetensors", "log.csv"):

@@ -152,7 +152,9 @@ def _model(device: str) -> Row:
 
 def _ranks(device: str) -> Row:
     """Two processes that share one run."""
-    if device.startswith("cuda") and torch.cuda.device_count() < 2:
+    if device == "mps" or ":" in device:
+        raise UserError("two processes do not share one GPU: with cuda, each takes its own")
+    if device == "cuda" and torch.cuda.device_count() < 2:
         raise UserError("two processes need two GPUs, and there is one")
     flags = {"method": "er-bnt", "device": device, **SMALL}
     words = [w for k, v in flags.items() for w in (f"--{k.replace('_', '-')}", str(v))]

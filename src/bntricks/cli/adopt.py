@@ -13,10 +13,14 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict
 
 from bntricks.cli import console
+from bntricks.cli.models import build_network
 from bntricks.errors import UserError
+from bntricks.files import shown
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bntricks.model import Model
     from bntricks.model.samples import ClassSamples
 
@@ -67,7 +71,6 @@ def adopted(
     """A model around the network. `how` are further keywords of `Model.adopt`."""
     from bntricks.doctor.user_network import load_weights
     from bntricks.model import Model
-    from bntricks.networks.imported import called
     from bntricks.streams import View
 
     if network.classes is None:
@@ -77,23 +80,28 @@ def adopted(
         )
     size, mean, std = image_input(network.preprocessing, image_size, network.mean, network.std)
     names = listed_classes(network.classes)
-    console.complain(f"importing and running {net}")
-    module = called(net)
+    module = build_network(net)
     if network.weights is not None:
         load_weights(module, network.weights)
     memory, tests = (
         None if folder is None else _images(folder, size, skip_unreadable)
         for folder in (network.old_images, network.old_tests)
     )
-    model = Model.adopt(
-        module.eval(),
-        classes=names,
-        memory=memory,
-        test=tests,
-        view=View(mean, std, pad=size // 8 if augment else 0, flip=augment),
-        image_size=size,
-        **how,
-    )
+    try:
+        model = Model.adopt(
+            module.eval(),
+            classes=names,
+            memory=memory,
+            test=tests,
+            view=View(mean, std, pad=size // 8 if augment else 0, flip=augment),
+            image_size=size,
+            **how,
+        )
+    except UserError as error:
+        if error.option != "classes" or names != [network.classes]:
+            raise
+        message = f"{error.message} (no file {shown(network.classes)!r} exists)"
+        raise UserError(message, option="classes") from None
     _check_scores(model)
     _hint_at_order(model)
     return model
@@ -121,9 +129,17 @@ def listed_classes(text: str) -> list[str]:
 
     path = Path(text)
     looks_like_a_file = path.suffix in (".txt", ".json") or len(path.parts) > 1
-    if text.lstrip().startswith("[") or not (path.is_file() or looks_like_a_file):
-        return class_names(text, "classes")
-    return read_class_names(path)
+    looks_like_names = "," in text or text.lstrip().startswith("[")
+    if _is_file(path) or (looks_like_a_file and not looks_like_names):
+        return read_class_names(path)
+    return class_names(text, "classes")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a long list of names is no name of a file
+        return False
 
 
 def _images(folder: Path, size: int, skip: bool) -> ClassSamples:
@@ -137,36 +153,63 @@ def _images(folder: Path, size: int, skip: bool) -> ClassSamples:
 
 
 def _check_scores(model: Model) -> None:
-    """Fail before any training if the network does not take such images, or gives no scores."""
+    """Fail before any training if the network does not take such images, gives no scores, or
+    cannot be trained or grown."""
     import torch
 
-    from bntricks.doctor.images import check_accepts
+    from bntricks.devices import forked_generators
     from bntricks.networks.head import grow
+    from bntricks.networks.imported import summary
+    from bntricks.norm import mode
 
     black = torch.zeros(2, *model.metadata.shape, dtype=torch.uint8)
-    inputs = {"images": [(model.view(black, None), torch.zeros(2, dtype=torch.int64))]}
-    check_accepts(model.net, inputs, hint="; give a different size", remedy="image_size")
-    x, outputs = inputs["images"][0][0].to(model.learner.device), len(model.classes)
-    with torch.no_grad():
-        scores = model.net(x)
-    wanted = [2, outputs]
-    given = list(scores.shape) if isinstance(scores, torch.Tensor) else type(scores).__name__
-    if given != wanted:
-        raise UserError(
-            f"the network returns {given} for two images, not scores of {wanted}: give a function "
-            "that builds one whose forward returns a score for each class"
-        )
-    grown = copy.deepcopy(model.net)
-    grow(grown, outputs + 1, torch.Generator())
+    x, outputs = model.view(black, None).to(model.learner.device), len(model.classes)
+    net = copy.deepcopy(model.net)
+    with mode(net, training=False), torch.no_grad():
+        try:
+            scores = net(x)
+        except Exception as error:
+            raise _not_accepted(x, error) from error
+    _check_shape(scores, outputs)
+    with mode(net, training=True), forked_generators([x.device]):
+        try:
+            scores = net(x)
+            if isinstance(scores, torch.Tensor):
+                torch.autograd.backward(scores.sum())
+        except Exception as error:
+            raise UserError(f"the network cannot be trained: {summary(error)}") from error
+    _check_shape(scores, outputs, "in training mode ")
+    grow(net, outputs + 1, torch.Generator())
     try:
-        with torch.no_grad():
-            fits = grown(x).shape[1] == outputs + 1
+        with mode(net, training=False), torch.no_grad():
+            fits = net(x).shape[1] == outputs + 1
     except RuntimeError:  # of shapes that do not go together any more
         fits = False
     if not fits:
         raise UserError(
             "the network's scores are not those of its last linear layer alone, so it cannot get "
             "new classes: give a function that builds it with one classifier"
+        )
+
+
+def _not_accepted(x: Tensor, error: Exception) -> UserError:
+    from bntricks.networks.imported import summary
+
+    reason = f"the network cannot take images of {list(x.shape[1:])}: {summary(error)}"
+    if "channels" in str(error):
+        return UserError(
+            f"{reason}; it is given colour images, so its first layer takes 3 channels"
+        )
+    return UserError(f"{reason}; give a different size", remedy="image_size")
+
+
+def _check_shape(scores: object, outputs: int, when: str = "") -> None:
+    shape = getattr(scores, "shape", None)
+    given = f"a {type(scores).__name__}" if shape is None else list(shape)
+    if given != [2, outputs]:
+        raise UserError(
+            f"{when}the network returns {given} for two images, not scores of {[2, outputs]}: give "
+            "a function that builds one whose forward returns a score for each class"
         )
 
 

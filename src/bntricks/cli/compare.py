@@ -49,7 +49,7 @@ def compare(
     from bntricks.report.tables import to_json, to_rich
 
     if report is not None:
-        check_target(report)
+        check_target(report, inputs=[a, b])
     pairs = compare_runs(a, b, metrics)
     if report is not None:
         write_page(pairs, report, shlex.join(["bnt", *sys.argv[1:]]))
@@ -70,4 +70,4 @@ def compare(
         for table in pair.tables:
             console.out.print(to_rich(table))
     if report is not None:
-        console.say(f"a page to look at: {report}")
+        console.say(f"page written to {report}")

@@ -171,7 +171,7 @@ def show(records: Sequence[Record], out: Path, note: str | None) -> None:
     page = write_page(records, gains, diagnoses, out)
     if note:
         console.say(f"({note})")
-    console.say(f"results in {out}/, a page to look at: {page}")
+    console.say(f"results in {out}/, page written to {page}")
 
 
 def examine(records: Sequence[Record]) -> dict[str, Diagnosis]:

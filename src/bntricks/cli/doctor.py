@@ -6,6 +6,7 @@ import json as encoding
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, listed_classes
 from bntricks.cli.app import Json, Names, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
-from bntricks.cli.printing import print_json
+from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.runs.config import class_names
 
@@ -42,19 +43,20 @@ class Selection(BaseModel):
     """A network of your own: package.module:function, called without arguments. It is imported
     and run."""
     weights: Path | None = None
-    """Its weights: safetensors, or a state dict saved by torch.save."""
+    """Its weights: safetensors, or a state dict saved by torch.save [default: those that --net
+    returns it with]."""
     classes: str | None = None
-    """With --weights: its classes in the order of its outputs, as a file with a name on each line,
-    as 'cat,dog', or as a JSON list [default: the class folders, sorted]."""
+    """Its classes in the order of its outputs, as a file with a name on each line, as 'cat,dog', or
+    as a JSON list [default: the class folders, sorted]."""
     preprocessing: Path | None = None
-    """With --weights: JSON with its image size, mean and standard deviation, as in `bnt learn`."""
+    """JSON with its image size, mean and standard deviation, as in `bnt learn`."""
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
-    """With --weights: side of the images [default: what --preprocessing says, or 224]."""
+    """Side of its images [default: what --preprocessing says, or 224]."""
     mean: Numbers = ()
-    """With --weights: mean of the pixels in [0, 1], per channel; one value makes images grey
-    [default: ImageNet's]."""
+    """Mean of its pixels in [0, 1], three values, or one for grey images: `--mean 0.5 --std 0.5`
+    makes images grey [default: ImageNet's]."""
     std: Numbers = ()
-    """With --weights: standard deviation, likewise."""
+    """Their standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
     """Use only this many images of each class, the first ones [default: all]."""
     batch: Annotated[int, Field(ge=2)] = 128
@@ -98,7 +100,7 @@ def diagnose(
     Parameters
     ----------
     model
-        A model that bnt saved, unless --net and --weights bring one of your own.
+        A model that bnt saved, unless --net brings one of your own.
     out
         Write a page with charts here, an HTML file.
     json
@@ -109,9 +111,11 @@ def diagnose(
     from bntricks.report.tables import to_rich
 
     if out is not None:
-        check_target(out)
-    net, images, classes, _ = _open(model, selection)
-    with console.reporting() as report:
+        check_target(out, inputs=_inputs(model, selection))
+        if out.suffix not in (".html", ".htm"):
+            raise UserError("the page is HTML: give it a name that ends in .html", option="out")
+    with stdout_reserved(), console.reporting() as report:
+        net, images, classes, _ = _open(model, selection)
         diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:
         diagnosis.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
@@ -125,7 +129,7 @@ def diagnose(
         order = shlex.quote(encoding.dumps(fitting, ensure_ascii=False))
         console.say(f"an order of classes that fits the answers: --classes {order}")
     if out is not None:
-        console.say(f"a page to look at: {out}")
+        console.say(f"page written to {out}")
 
 
 @app.command
@@ -146,31 +150,36 @@ def recalibrate(
     Parameters
     ----------
     model
-        A model that bnt saved, unless --net and --weights bring one of your own.
+        A model that bnt saved, unless --net brings one of your own.
     out
-        The new file; safetensors of the state dict with --weights.
+        The new file; safetensors of the state dict for a network of your own.
     force
         Replace the file if it is there already.
     anyway
-        Write the file even if classes measurably lose: old ones, those of one group, the newest,
-        or all together.
+        Write the file even if classes measurably lose (old ones, those of one group, the newest,
+        or all together), or if the outputs seem to be in the wrong order.
     json
         Print what was gained as one JSON object.
     """
     from bntricks.doctor import repair
-    from bntricks.doctor.verdict import losing
+    from bntricks.doctor.verdict import losing, order_warning
 
-    check_target(out)
-    if out.exists() and not force:
-        raise UserError(f"{out} is there already: choose another name, or add --force")
-    net, images, _, save = _open(model, selection)
-    with console.reporting() as report:
-        before, after = repair(net, images, size=selection.batch, report=report)
+    check_target(out, inputs=_inputs(model, selection), force=force)
+    with stdout_reserved(), console.reporting() as report:
+        net, images, _, save = _open(model, selection)
+        repaired = repair(net, images, size=selection.batch, report=report)
+    before, after, order = repaired.before, repaired.after, repaired.order
     changes = (
         ("old", before.old, after.old, after.old_difference),
         ("newest", before.newest, after.newest, after.newest_difference),
         ("all", before.all, after.all, after.all_difference),
     )
+    if order is not None and not anyway:
+        raise UserError(
+            f"the outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
+            f"right, and {order.fitting_accuracy:.1f}% would be in another; nothing was written: "
+            "bnt diagnose names an order that fits, or add --anyway"
+        )
     lost = losing(after)
     if lost and not anyway:
         raise UserError(
@@ -190,6 +199,8 @@ def recalibrate(
     console.show(header, rows)
     if not after.all_difference.sign:
         console.say("no measurable change over all classes")
+    if order is not None:
+        console.say(order_warning(order))
     if lost:
         console.say(f"measurably worse: {', '.join(lost)}")
     console.say(f"written to {out}")
@@ -200,9 +211,9 @@ def _open(
 ) -> tuple[nn.Module, BatchesByGroup, list[str], Callable[[Path], None]]:
     """The network, the images to examine it with, its classes if they were given, and how to
     write it."""
+    from bntricks.doctor.images import class_folders
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
-    from bntricks.streams.files.image_files import images_by_class
     from bntricks.streams.sources.folder import image_folder
 
     prepare(selection.device, selection.threads)
@@ -216,31 +227,34 @@ def _open(
                     option=option,
                 )
         opened = open_model(model, net=selection.net, device=selection.device)
+        source = image_folder(selection.data)
         images = model_images(
             opened,
-            selection.data,
+            source,
+            class_folders(source),
             groups,
             shape=opened.metadata.shape,
             images_per_class=selection.images_per_class,
             leave_out=leave_out,
         )
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
-    if model is not None or selection.net is None or selection.weights is None:
+    if model is not None or selection.net is None:
         raise UserError(
-            "give either MODEL, or both --net package.module:function and --weights FILE"
+            "give either MODEL, or --net package.module:function, with --weights FILE unless the "
+            "function returns a trained network"
         )
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
     )
-    if selection.classes is None:
-        classes = list(images_by_class(image_folder(selection.data)))
-    else:
-        classes = listed_classes(selection.classes)
+    source = image_folder(selection.data)
+    folders = class_folders(source)
+    classes = folders if selection.classes is None else listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
     net, images = open_network(
         selection.net,
         selection.weights,
-        selection.data,
+        source,
+        folders,
         groups,
         classes,
         image_size=size,
@@ -251,6 +265,15 @@ def _open(
         device=selection.device,
     )
     return net, images, classes, partial(save_weights, net)
+
+
+def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
+    """What the command reads, and must not write to."""
+    inputs = [model, selection.weights, selection.data, selection.preprocessing]
+    with suppress(OSError):  # a long list of names cannot be the name of a file
+        if selection.classes is not None and Path(selection.classes).is_file():
+            inputs.append(Path(selection.classes))
+    return inputs
 
 
 def _complain_of(unreadable: str) -> None:

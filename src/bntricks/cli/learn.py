@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -21,7 +22,7 @@ from bntricks.cli.models import (
     prepare,
     refuse_overwriting,
 )
-from bntricks.cli.printing import print_json
+from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError, abbreviated
 from bntricks.files import shown
 
@@ -65,7 +66,8 @@ def learn(
 
     The folder has a folder of images for each class. Images may be of any size and kind: their
     centre square is taken, upright. Hidden files are left out, nested folders are not. The model
-    is one file, which is replaced when all is learned, and stays as it was if that fails.
+    is one file, which is replaced when all is learned, and stays as it was if that fails. If the
+    advice is to learn again, the earlier file is kept beside it, with "before" in its name.
 
     Of each class some images are held out and never trained on: they are kept in the file, so
     that accuracy on old classes can be measured when their folder is gone.
@@ -121,8 +123,8 @@ def learn(
         A model around a network of your own: what builds it, as `package.module:function`. It is
         imported and run.
     more
-        Classes of the folder may be known already: learn them on from these images. Those that the
-        model has already are left out.
+        Classes of the folder may be known already: continue training them on these images. Those
+        that the model has already are left out.
     skip_unreadable
         Name images that cannot be read and leave them out, instead of refusing.
     without_memory
@@ -163,7 +165,7 @@ def learn(
     }
     trained = trained or TrainedNetwork()
     choices: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
-    with locked(into) as exists:
+    with stdout_reserved(), locked(into) as exists:
         model, size = None, image_size or IMAGE_SIZE
         if exists and (choices or trained.given()):
             names = ", ".join(map(flag, chain(choices.pop("hyper", ()), choices, trained.given())))
@@ -200,12 +202,43 @@ def learn(
             learned = teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
         if not exists:
             refuse_overwriting(into)
-        model.save(into, memory=not without_memory)
-    verdict = examined(model)
+        before = _free_name(into) if exists and learned.learn_again else None
+        model.save(into, memory=not without_memory, keep=before)
+    with stdout_reserved():
+        verdict = examined(model)
     if json:
-        print_json({"path": str(into), **asdict(learned), "doctor": verdict})
-    else:
-        _print(learned, model, into, verdict, without_memory)
+        kept = None if before is None else str(before)
+        print_json({"path": str(into), "before": kept, **asdict(learned), "doctor": verdict})
+        return
+    _print(learned, model, into, verdict, without_memory)
+    if learned.learn_again:
+        lower = f"--lr {model.metadata.lr / 2:g}"
+        switches = {"--more": more, "--skip-unreadable": skip_unreadable}
+        _print_retry(folder, into, before, net, [lower, *(s for s, on in switches.items() if on)])
+
+
+def _free_name(path: Path) -> Path:
+    """Beside a model, where it can stay as it was before."""
+    path = path.resolve() if path.is_symlink() else path
+    names = (f"{path.stem}.before{number}{path.suffix}" for number in ("", *range(2, 1000)))
+    return next(name for name in map(path.with_name, names) if not name.exists())
+
+
+def _print_retry(
+    folder: Path, into: Path, before: Path | None, net: str | None, flags: list[str]
+) -> None:
+    """How to learn this again from the model as it was before, if there was one."""
+    if before is None:
+        console.say(
+            f"\nto begin again, remove {shown(into)} and repeat the command, with {flags[0]}"
+        )
+        return
+    command = ["bnt", "learn", str(folder), "--into", str(before)]
+    command += [] if net is None else ["--net", net]
+    console.say(
+        f"\nthe model as it was before is kept in {shown(before)}; to learn again from it, with "
+        f"--epochs and --lr as you choose:\n    {shown(shlex.join(command))} {' '.join(flags)}"
+    )
 
 
 def _as_in_python(choices: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json
-from bntricks.errors import UserError
 from bntricks.runs.config import NORM_KNOBS
 
 
@@ -132,13 +131,11 @@ def norms(
 
 
 def _draw(path: Path) -> None:
-    from bntricks.files import shown, write_atomically
+    from bntricks.files import write_atomically, writing
     from bntricks.report.diagrams import norms_picture, svg
 
-    try:
+    with writing(path):
         write_atomically(path, svg(norms_picture(), card=True).encode())
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
     print(f"written to {path}")
 
 

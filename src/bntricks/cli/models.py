@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bntricks.cli import console
+from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import HeldError, UserError
 from bntricks.files import held, reading, regular_file, shown
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from bntricks.model import Model
 
 
 def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
     """The model in a file. `net` names the function that builds an adopted network."""
     from bntricks.model import Model
+
+    network = None if net is None else build_network(net)
+    return Model.load(path, net=network, device=device)
+
+
+def build_network(where: str) -> nn.Module:
+    """What the user's function returns."""
     from bntricks.networks.imported import called
 
-    if net is None:
-        return Model.load(path, device=device)
-    console.complain(f"importing and running {net}")
-    return Model.load(path, net=called(net), device=device)
+    console.complain(f"importing and running {where}")
+    with stdout_reserved():
+        return called(where)
 
 
 def prepare(device: str, threads: int) -> None:
@@ -39,14 +48,39 @@ def prepare(device: str, threads: int) -> None:
     keep_freed_memory()
 
 
-def check_target(path: Path) -> None:
-    """Fail before any work if a file cannot be written there."""
+def check_target(path: Path, *, inputs: Iterable[Path | None] = (), force: bool = True) -> None:
+    """Fail before any work if a file cannot be written there, or if that would cost another one:
+    an input of the command, a file in a folder of inputs, or, without `force`, any that exists."""
     target = regular_file(path)
+    for given in inputs:
+        if given is not None and _would_cost(target, given):
+            raise UserError(f"{shown(path)} is an input of this command: write to a different file")
+    if target.exists() and not force:
+        raise UserError(
+            f"{shown(path)} is there already: choose another name, or replace it", remedy="force"
+        )
     folder = target.parent if path.is_symlink() else path.parent
     if not folder.is_dir():
         raise UserError(f"the folder {shown(folder)} does not exist: make it first")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UserError(f"cannot write in {shown(folder)}: choose another folder")
+
+
+def check_targets(
+    paths: Sequence[Path], *, inputs: Iterable[Path | None] = (), force: bool
+) -> None:
+    """The same for several files, which must not be one."""
+    inputs = tuple(inputs)
+    for position, path in enumerate(paths):
+        check_target(path, inputs=inputs, force=force)
+        if any(regular_file(path) == regular_file(other) for other in paths[:position]):
+            raise UserError(f"{shown(path)} is to be written twice: give each file its own name")
+
+
+def _would_cost(target: Path, given: Path) -> bool:
+    if not target.exists() or not given.exists():
+        return False
+    return target.samefile(given) or Path(os.path.realpath(given)) in target.parents
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from cyclopts.validators import Number
 
 from bntricks.cli import console
 from bntricks.cli.app import Count, Json, Paths, Switch, Threads, app
-from bntricks.cli.models import check_target, examined, open_model, prepare
-from bntricks.cli.printing import print_json
+from bntricks.cli.models import check_targets, examined, open_model, prepare
+from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import shown, write_atomically
+from bntricks.files import shown, write_atomically, writing
 
 if TYPE_CHECKING:
     from bntricks.model import Model
@@ -93,6 +93,11 @@ def predict(
 
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
+    if false_acceptance is not None and (unknown is None or threshold is not None):
+        raise UserError(
+            "it is for choosing a threshold: give --unknown FOLDER, and no --threshold",
+            option="false_acceptance",
+        )
     prepare(device, threads)
     opened = open_model(model, net=net, device=device)
     shape = opened.metadata.shape
@@ -102,11 +107,6 @@ def predict(
         photos = read_files(find_images(images), shape[-1], skip=skip_unreadable, report=report)
     for line in photos.unreadable:
         console.complain(f"{line}; left out")
-    if false_acceptance is not None and (unknown is None or threshold is not None):
-        raise UserError(
-            "it is for choosing a threshold: give --unknown FOLDER, and no --threshold",
-            option="false_acceptance",
-        )
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
     elif threshold is not None:
@@ -116,7 +116,8 @@ def predict(
         )
     every = len(opened.classes)
     ranked = every if probabilities else min(top, every)
-    answers = opened.answer(photos.x, top=ranked, threshold=threshold) if len(photos.x) else ()
+    with stdout_reserved():
+        answers = opened.answer(photos.x, top=ranked, threshold=threshold) if len(photos.x) else ()
     answered = list(zip(map(str, photos.files), answers, strict=True))
     columns = opened.classes if probabilities else ()
     if json:
@@ -137,6 +138,7 @@ def export(
     safetensors: Path | None = None,
     card: Path | None = None,
     net: str | None = None,
+    force: Switch = False,
 ) -> None:
     """Write a model for use elsewhere.
 
@@ -163,43 +165,49 @@ def export(
     net
         An adopted model: what builds its network, as `package.module:function`. It is imported
         and run.
+    force
+        Replace files that are there already.
     """
+    from bntricks.model.export import to_onnx, to_pt2
+
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
     if not targets:
         raise UserError(
             "nothing to write: give --onnx FILE, --pt2 FILE, --safetensors FILE or --card FILE"
         )
-    if pt2 is not None and pt2.suffix != ".pt2":
-        raise UserError("the name of a torch.export file ends in .pt2", option="pt2", value=pt2)
-    for path in targets:
-        check_target(path)
-        if path.exists() and path.samefile(model):
-            raise UserError(f"{shown(path)} is the model itself: write to a different file")
+    check_targets(targets, inputs=[model], force=force)
+    _check_ending(onnx, ".onnx", "an ONNX")
+    _check_ending(pt2, ".pt2", "a torch.export")
     opened = open_model(model, net=net)
     if onnx is not None:
-        difference = opened.export(onnx)
+        difference = to_onnx(opened, onnx)
         console.say(
             f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}"
         )
     if pt2 is not None:
-        difference = opened.export(pt2)
+        difference = to_pt2(opened, pt2)
         console.say(f"written to {shown(pt2)}; its probabilities agree to {difference:.1g}")
     if safetensors is not None:
         opened.save(safetensors, memory=False)
         console.say(f"written to {shown(safetensors)}, without memory")
     if card is not None:
         text = opened.card(title=model.name, verdict=examined(opened))
-        try:
+        with writing(card):
             write_atomically(card, text.encode())
-        except OSError as error:
-            raise UserError(f"cannot write {shown(card)}: {error.strerror or error}") from None
         console.say(f"written to {shown(card)}")
+
+
+def _check_ending(path: Path | None, ending: str, kind: str) -> None:
+    if path is not None and path.suffix != ending:
+        raise UserError(
+            f"the name of {kind} file ends in {ending}", option=ending[1:], value=shown(path)
+        )
 
 
 def _measured(
     model: Model, folder: Path, threshold: float | None, rate: float | None, skip: bool
 ) -> float:
-    """The threshold, given or chosen; what it lets pass is said on stderr."""
+    """The threshold, given or chosen; what it accepts is said on stderr."""
     from bntricks.model.answers import FALSE_ACCEPTANCE
     from bntricks.streams.files.image_files import find_images, read_files
 
@@ -217,10 +225,11 @@ def _measured(
     for line in others.unreadable:
         console.complain(f"{line}; left out")
     rate = FALSE_ACCEPTANCE if rate is None else rate
-    passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
+    with stdout_reserved():
+        passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
     known = f", and {passed.known} of its own held-out images" if passed.known else ""
     console.complain(
-        f"a threshold of {passed.threshold:.6g} lets pass {passed.unknown} of "
+        f"a threshold of {passed.threshold:.6g} accepts {passed.unknown} of the "
         f"{passed.unknown.images} images of unknown classes{known} (95% intervals)"
     )
     return passed.threshold

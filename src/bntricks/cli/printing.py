@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from bntricks.cli.app import flag
@@ -12,6 +14,14 @@ from bntricks.errors import RunError
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
     from bntricks.sweeps.local import Failure
+
+
+@contextmanager
+def stdout_reserved() -> Iterator[None]:
+    """What a user's own code prints meanwhile goes to stderr: stdout has the command's output
+    alone, for a program to read."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def print_json(value: Any) -> None:

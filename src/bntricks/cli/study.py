@@ -160,7 +160,7 @@ def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> Non
         print_json({"page": str(page), "tables": [to_json(table)]})
         return
     console.out.print(to_rich(ablation_columns(table)))
-    console.say(f"figures in {out / 'figures'}/, a page to look at: {page}")
+    console.say(f"figures in {out / 'figures'}/, page written to {page}")
 
 
 @app.command
@@ -224,4 +224,4 @@ def _write_and_show(report: Report, out: Path, json: bool) -> None:
             console.out.print(to_rich(part))
     for line in report.overview.missing:
         console.say(f"missing: {line}")
-    console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")
+    console.say(f"tables and figures in {page.parent}/, page written to {page}")

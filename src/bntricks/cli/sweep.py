@@ -19,7 +19,7 @@ from bntricks.errors import UserError
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
-    from bntricks.report.search import Found
+    from bntricks.report.search import SearchResult
 
 SHADES = ("grey19", "grey30", "dark_cyan", "green4", "chartreuse3")
 """From the lowest to the highest ACC."""
@@ -77,7 +77,7 @@ def sweep(
     results = train_all("sweep", runs, work)
     again = ["--random", *random] if random else ["--grid", *grid]
     again = ["bnt", "sweep", *again, "--seeds", str(seeds)]
-    _write_and_show(search.found(results), _with_files(base, again, imports), work, imports, json)
+    _write_and_show(search.result(results), _with_files(base, again, imports), work, imports, json)
     raise_failures(results, labels(runs))
 
 
@@ -97,40 +97,40 @@ def _draws(grid: tuple[str, ...], random: tuple[str, ...]) -> tuple[int | None, 
 
 
 def _write_and_show(
-    found: Found, again: str, work: Work, imports: tuple[str, ...], json: bool
+    result: SearchResult, again: str, work: Work, imports: tuple[str, ...], json: bool
 ) -> None:
     from bntricks.report.search import is_map, table
     from bntricks.report.tables import to_json, to_rich
 
-    if not any(cell.records for cell in found.cells):
+    if not any(cell.records for cell in result.cells):
         return
     winner = None
-    if found.config is not None:
-        winner = _with_files(found.config, ["bnt", "run"], imports, work.data)
-    page = _write(found, winner, again, work.out)
+    if result.config is not None:
+        winner = _with_files(result.config, ["bnt", "run"], imports, work.data)
+    page = _write(result, winner, again, work.out)
     if json:
         cells = [
             {"knobs": cell.knobs, "acc": cell.acc, "sd": cell.sd, "failed": cell.failed}
             | {"runs": [str(record.path) for record in cell.records]}
-            for cell in found.cells
+            for cell in result.cells
         ]
-        best = None if found.best is None else found.best.knobs
-        tables = [to_json(table(found))]
+        best = None if result.best is None else result.best.knobs
+        tables = [to_json(table(result))]
         print_json(
             {"best": best, "command": winner, "cells": cells, "page": str(page), "tables": tables}
         )
         return
-    if is_map(found):
-        console.out.print(_heat_map(found))
-        console.say(f"\n{found}")
+    if is_map(result):
+        console.out.print(_heat_map(result))
+        console.say(f"\n{result}")
     else:
-        console.out.print(to_rich(table(found)))  # which says it in a note
+        console.out.print(to_rich(table(result)))  # which says it in a note
     if winner is not None:
         console.say(
             "\nTrain it on all training images and test it, with this seed and others:\n\n"
             f"    {winner}\n"
         )
-    console.say(f"tables and figures in {page.parent}/, a page to look at: {page}")
+    console.say(f"tables and figures in {page.parent}/, page written to {page}")
 
 
 def _with_files(
@@ -146,34 +146,34 @@ def _with_files(
     return shlex.join(begin + words)
 
 
-def _write(found: Found, winner: str | None, again: str, out: Path) -> Path:
+def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> Path:
     """The report of all runs, opened by the search; the page's path."""
     from bntricks.report.build import build
     from bntricks.report.files import write
     from bntricks.report.search import heat_map, section
 
-    records = [record for cell in found.cells for record in cell.records]
+    records = [record for cell in result.cells for record in cell.records]
     title = f"Search for hyper-parameters on {records[0].stream}"
     report = build(records, title=title, command=again)
-    report = replace(report, summary=f"{report.summary} {found}")
-    figure = heat_map(found)
-    return write(report, out, [section(found, winner)], [] if figure is None else [figure])
+    report = replace(report, summary=f"{report.summary} {result}")
+    figure = heat_map(result)
+    return write(report, out, [section(result, winner)], [] if figure is None else [figure])
 
 
-def _heat_map(found: Found) -> RichTable:
+def _heat_map(result: SearchResult) -> RichTable:
     """Two knobs: the first one down, the second across, the best cell in bold."""
     from bntricks.report.search import axis_values, worded
 
-    down, across = found.cells[0].knobs
-    by_values = {(cell.knobs[down], cell.knobs[across]): cell for cell in found.cells}
+    down, across = result.cells[0].knobs
+    by_values = {(cell.knobs[down], cell.knobs[across]): cell for cell in result.cells}
     grid = RichTable(title=f"ACC on validation images by {down} and {across}", title_justify="left")
     grid.add_column(f"{down} \\ {across}")
-    for column in axis_values(found, across):
+    for column in axis_values(result, across):
         grid.add_column(worded(column), justify="right")
-    accs = [cell.acc for cell in found.cells if cell.acc is not None]
-    for row in axis_values(found, down):
-        cells = [by_values.get((row, column)) for column in axis_values(found, across)]
-        grid.add_row(worded(row), *(_shade(cell, cell is found.best, accs) for cell in cells))
+    accs = [cell.acc for cell in result.cells if cell.acc is not None]
+    for row in axis_values(result, down):
+        cells = [by_values.get((row, column)) for column in axis_values(result, across)]
+        grid.add_row(worded(row), *(_shade(cell, cell is result.best, accs) for cell in cells))
     return grid
 
 

@@ -52,56 +52,35 @@ def train_all(
     name: str, configs: Sequence[Config], work: Work, probe: str | None = None
 ) -> list[Record | Failure]:
     """The runs' records, or why there is none; how far they are is shown on the way."""
-    from bntricks.runs.readings import trunk
-    from bntricks.sweeps.plan import trainings
-
-    trained = trainings(configs)
-    found = _train(name, trained, work, probe, readings=len(trained) < len(configs))
-    results = {c.model_dump_json(): result for c, result in zip(trained, found, strict=True)}
-    return [_row(results[trunk(config).model_dump_json()], config) for config in configs]
-
-
-def _row(result: Record | Failure, config: Config) -> Record | Failure:
-    """What a training says about one of the runs that are read off it."""
-    from bntricks.runs.readings import name_of, trunk
-    from bntricks.sweeps.local import Failure
-
-    if isinstance(result, Failure) or trunk(config) == config:
-        return result
-    return result.read_as(name_of(config))
-
-
-def _train(
-    name: str, configs: Sequence[Config], work: Work, probe: str | None, readings: bool
-) -> list[Record | Failure]:
     from bntricks.cli.dashboard import board
     from bntricks.runs.loggers import LOGGERS
     from bntricks.sweeps.local import Shared, default_workers, sweep
-    from bntricks.sweeps.plan import seconds_left
+    from bntricks.sweeps.plan import seconds_left, trainings
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
     for logger in work.log:
         LOGGERS.find(logger)
     if not configs:
         return []
+    trained = trainings(configs)
     shared = Shared(
         work.data,
         work.out,
         probe=probe,
-        readings=readings,
+        readings=len(trained) < len(configs),
         checkpoint_seconds=work.checkpoint_seconds,
         log=work.log,
         save="end" if work.save else None,
         force=work.force,
     )
-    seconds = seconds_left(configs, shared, console.warnings)
-    runs = f"{name}: {len(configs)} run{'s' * (len(configs) != 1)}"
+    seconds = seconds_left(trained, shared, console.warnings)
+    runs = f"{name}: {len(trained)} run{'s' * (len(trained) != 1)}"
     with board(configs) as sink:
         if work.ray is not None:
             console.complain(f"{runs}, {_duration(seconds)} of one core, on Ray")
             request = Request(work.ray, work.cpus_per_run, work.gpus_per_run)
             return sweep_on_ray(configs, shared, request, sink)
-        count = min(work.workers or default_workers(configs), len(configs))
+        count = min(work.workers or default_workers(trained), len(trained))
         cores = f"{count} core{'s' * (count != 1)}"
         console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
         return sweep(configs, shared, workers=count, sink=sink)

@@ -5,7 +5,7 @@ measured and how.
 """
 
 from bntricks.doctor.accuracy import Counterfactual, Difference
-from bntricks.doctor.diagnosis import Diagnosis, diagnose, repair
+from bntricks.doctor.diagnosis import Diagnosis, Repair, diagnose, repair
 from bntricks.doctor.gap import Remedy
 from bntricks.doctor.groups import Group, mixed
 from bntricks.doctor.layers import Layer
@@ -18,6 +18,7 @@ __all__ = [
     "Group",
     "Layer",
     "Remedy",
+    "Repair",
     "Verdict",
     "diagnose",
     "mixed",

@@ -5,7 +5,7 @@ Every set of statistics sees the same samples, so differences are paired sample 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -75,21 +75,47 @@ class Counterfactual:
     if groups share classes."""
     differences: dict[str, Difference] = field(default_factory=dict)
     """Of each group. Their intervals are wider, so that they hold for all groups together."""
+    old_as_newest: float | None = None
+    """How much of the old classes, in per cent, is given a class of the newest group, every class
+    counting the same. None if groups share classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts over one group's samples, a row for each set of statistics."""
+    """Counts over one group's samples, class by class."""
 
-    samples: int
-    correct: Counts
+    samples: Counts  # [classes]
+    correct: Counts  # [statistics, classes]
     gained: Counts
     """Correct with these statistics, wrong with the first."""
     lost: Counts
-    answers: Counts
-    """[statistics, groups + 1]: whose class was answered; the last column is no group's."""
-    pairs: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """Labels and answers with the first statistics."""
+    pairs: tuple[Counter[tuple[int, int]], ...] = ()
+    """For each set of statistics: labels and answers."""
+
+    def accuracy(self, row: int) -> float:
+        """In per cent, every class counting the same."""
+        return float(100 * (self.correct[row] / self.samples).mean())
+
+
+class PairedCounts:
+    """Counts right answers under several sets of statistics, or with several remedies, on the same
+    samples, class by class."""
+
+    def __init__(self, rows: int) -> None:
+        self._samples: Counter[int] = Counter()
+        self._counts: dict[int, Counts] = defaultdict(lambda: np.zeros((3, rows), np.int64))
+
+    def add(self, labels: Counts, right: NDArray[np.bool_]) -> None:  # [N], [rows, N]
+        changes = np.stack([right, right & ~right[0], right[0] & ~right])
+        for label in np.unique(labels).tolist():
+            own = labels == label
+            self._samples[label] += int(own.sum())
+            self._counts[label] += changes[:, :, own].sum(-1)
+
+    def tally(self, pairs: Iterable[Counter[tuple[int, int]]] = ()) -> Tally:
+        samples = np.array(list(self._samples.values()))
+        correct, gained, lost = np.stack([self._counts[label] for label in self._samples], -1)
+        return Tally(samples, correct, gained, lost, tuple(pairs))
 
 
 def measure(
@@ -156,43 +182,33 @@ def _tally(
     scores: Scores,
     groups: Sequence[Group],
 ) -> Tally:
-    samples = 0
-    correct, gained, lost = np.zeros((3, len(statistics)), np.int64)
-    by_group = np.zeros((len(statistics), len(groups) + 1), np.int64)
-    pairs: Counter[tuple[int, int]] = Counter()
+    counts = PairedCounts(len(statistics))
+    pairs = [Counter[tuple[int, int]]() for _ in statistics]
+    empty = True
     for x, y in batches:
+        empty = False
         labels = y.cpu().numpy()
-        samples += len(labels)
-        correct_at_first = np.zeros(0, bool)
-        for row, moments in enumerate(statistics):
+        right = []
+        for moments, own in zip(statistics, pairs, strict=True):
             with swapped(net, moments):
-                answers, classes = _answers(net, x, scores)
-            matches = answers == labels
-            if row == 0:
-                correct_at_first = matches
-                pairs.update(zip(labels.tolist(), answers.tolist(), strict=True))
-            correct[row] += matches.sum()
-            gained[row] += (matches & ~correct_at_first).sum()
-            lost[row] += (correct_at_first & ~matches).sum()
-            owners = _owners(groups, classes)[answers]
-            by_group[row] += np.bincount(owners, minlength=len(groups) + 1)
-    if not samples:
+                answers, outputs = _answers(net, x, scores)
+            _check_labels(groups, outputs)
+            own.update(zip(labels.tolist(), answers.tolist(), strict=True))
+            right.append(answers == labels)
+        counts.add(labels, np.stack(right))
+    if empty:
         raise UserError(f"group {name!r} has no samples to measure accuracy on: give more")
-    return Tally(samples, correct, gained, lost, by_group, pairs)
+    return counts.tally(pairs)
 
 
-def _owners(groups: Sequence[Group], classes: int) -> Counts:
-    """The group of each class; the last entry, that of no group, is also that of NO_ANSWER."""
-    owners = np.full(classes + 1, len(groups))
-    for index, group in enumerate(groups):
+def _check_labels(groups: Sequence[Group], outputs: int) -> None:
+    for group in groups:
         for label in group.classes:
-            if not 0 <= label < classes:
+            if not 0 <= label < outputs:
                 raise UserError(
-                    f"group {group.name!r} has the label {label}, but the model has {classes} "
-                    f"outputs, 0 to {classes - 1}: give labels in the order of its outputs"
+                    f"group {group.name!r} has the label {label}, but the model has {outputs} "
+                    f"outputs, 0 to {outputs - 1}: give labels in the order of its outputs"
                 )
-            owners[label] = index
-    return owners
 
 
 def counterfactual(
@@ -200,11 +216,11 @@ def counterfactual(
 ) -> Counterfactual:
     """What was measured with the statistics of this row and name."""
     shares = np.array(class_shares(groups))
-    accuracy = np.array([100 * tally.correct[row] / tally.samples for tally in tallies])
+    accuracy = np.array([tally.accuracy(row) for tally in tallies])
     old, newest, everything = slice(None, -1), slice(-1, None), slice(None)
 
-    def mean(part: slice) -> float:
-        return float(np.average(accuracy[part], weights=shares[part]))
+    def mean(values: NDArray[np.float64], part: slice) -> float:
+        return float(np.average(values[part], weights=shares[part]))
 
     def difference(part: slice) -> Difference:
         weights = shares[part] / shares[part].sum()
@@ -212,21 +228,42 @@ def counterfactual(
 
     classes = [label for group in groups for label in group.classes]
     disjoint = len(classes) == len(set(classes))
+    answers = tuple(_answers_by_group(groups, tally.pairs[row]) for tally in tallies)
+    as_newest = np.array([_taken_for(groups[-1], tally.pairs[row]) for tally in tallies])
     return Counterfactual(
         statistics=name,
         accuracy=dict(zip((group.name for group in groups), accuracy.tolist(), strict=True)),
-        old=mean(old),
-        newest=mean(newest),
-        all=mean(everything),
+        old=mean(accuracy, old),
+        newest=mean(accuracy, newest),
+        all=mean(accuracy, everything),
         old_difference=difference(old),
         newest_difference=difference(newest),
         all_difference=difference(everything),
-        answers=tuple(tuple(t.answers[row].tolist()) for t in tallies) if disjoint else None,
+        answers=answers if disjoint else None,
         differences={
             group.name: paired_difference(np.ones(1), [tally], row, among=len(groups))
             for group, tally in zip(groups, tallies, strict=True)
         },
+        old_as_newest=mean(as_newest, old) if disjoint else None,
     )
+
+
+def _answers_by_group(groups: Sequence[Group], pairs: Counter[tuple[int, int]]) -> tuple[int, ...]:
+    """How many answers are classes of each group, and of none."""
+    owners = {label: index for index, group in enumerate(groups) for label in group.classes}
+    counts = [0] * (len(groups) + 1)
+    for (_, answer), count in pairs.items():
+        counts[owners.get(answer, len(groups))] += count
+    return tuple(counts)
+
+
+def _taken_for(group: Group, pairs: Counter[tuple[int, int]]) -> float:
+    """How many answers are classes of this group, in per cent, every label counting the same."""
+    samples, taken = Counter[int](), Counter[int]()
+    for (label, answer), count in pairs.items():
+        samples[label] += count
+        taken[label] += count * (answer in group.classes)
+    return 100 * sum(taken[label] / samples[label] for label in samples) / len(samples)
 
 
 def paired_difference(
@@ -235,13 +272,27 @@ def paired_difference(
     """The weighted difference of accuracies. Its interval is Wald's for paired shares after half
     a sample was added to each cell (Agresti and Min 2005), so that few samples, or none that
     changed, do not look certain. One `among` several is as wide as all of them together need."""
-    samples = np.array([tally.samples for tally in tallies])
-    gained = np.array([tally.gained[row] for tally in tallies])
-    lost = np.array([tally.lost[row] for tally in tallies])
-    adjusted = samples + 2
-    centre = weights @ ((gained - lost) / adjusted)
-    variance = (gained + lost + 1 - (gained - lost) ** 2 / adjusted) / adjusted**2
+    points, centre, variance = np.array([_paired(tally, row) for tally in tallies]).T
     half_width = normal_quantile(among) * float(np.sqrt(weights**2 @ variance))
-    points = float(weights @ ((gained - lost) / samples))
-    low, high = float(centre - half_width), float(centre + half_width)
-    return Difference(100 * points, 100 * low, 100 * high)
+    middle = float(weights @ centre)
+    return Difference(
+        100 * float(weights @ points), 100 * (middle - half_width), 100 * (middle + half_width)
+    )
+
+
+def _paired(tally: Tally, row: int) -> tuple[float, float, float]:
+    """The difference of accuracies in one group, the mean of those of its classes; and, with the
+    samples added that are shared by its classes, the same and its variance.
+
+    A class's sample counts for its part of the mean, so few samples of a class weigh heavily in
+    the variance too. Deviations are from the group's mean: if all classes have as many samples,
+    this is the variance of a share of all of them together.
+    """
+    classes = len(tally.samples)
+    change = tally.gained[row] - tally.lost[row]
+    changed = tally.gained[row] + tally.lost[row]
+    adjusted = tally.samples + 2 / classes
+    centre = float((change / adjusted).mean())
+    squares = changed + 1 / classes - 2 * centre * change + centre**2 * adjusted
+    variance = float((squares / adjusted**2).sum()) / classes**2
+    return float((change / tally.samples).mean()), centre, variance

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
+from statistics import mean
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
@@ -29,19 +30,22 @@ from bntricks.doctor.accuracy import (
 from bntricks.doctor.gap import Remedy, in_words, split_gap
 from bntricks.doctor.groups import (
     BATCH_SIZE,
+    Batches,
     BatchesByGroup,
     Group,
     balanced_batches,
     checked_batches,
     class_shares,
+    first_half,
     halves,
     rebatched,
     survey,
+    variety,
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.order import fitting_order
-from bntricks.doctor.verdict import Verdict, judge, remarks
+from bntricks.doctor.order import Order, fitting_order
+from bntricks.doctor.verdict import Verdict, judge, order_warning, remarks
 from bntricks.errors import UserError
 from bntricks.norm import Moments, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
@@ -62,10 +66,12 @@ class Diagnosis:
     verdict: Verdict
     notes: tuple[str, ...]
     fitting_order: tuple[int, ...] | None = None
-    """If the outputs seem to stand in a wrong order: the label that each of them fits."""
+    """If the outputs seem to be in the wrong order: the label that each of them fits."""
     remedies: tuple[Remedy, ...] = ()
     """What closes the gap between newest and old classes: φ, the head, or both. Empty where the
     head cannot be told apart."""
+    warning: str | None = None
+    """What casts doubt on everything else: outputs that seem to be in the wrong order."""
 
     @property
     def as_is(self) -> Counterfactual:
@@ -77,7 +83,8 @@ class Diagnosis:
 
     def __str__(self) -> str:
         points = (f"- {point}" for point in (*self.verdict.evidence, *self.notes))
-        return "\n".join([self.verdict.headline, *points, self.verdict.advice])
+        warning = [] if self.warning is None else [self.warning]
+        return "\n".join([*warning, self.verdict.headline, *points, self.verdict.advice])
 
     def to_json(self) -> str:
         """One object on one line, without NaN."""
@@ -107,7 +114,7 @@ def diagnose(
     """What BatchNorm's running statistics φ cost this network, and whom they follow.
 
     Groups map a name to batches `(x, y)`, in the order they were learned, the newest last; see
-    `docs/doctor.md`. Labels are positions in the network's outputs. One half of every batch
+    `docs/doctor.md`. Labels are positions in the network's outputs. One half of every class
     estimates moments, the other measures accuracy, unless `held_out` brings groups to measure on.
     `scores` is for networks that do not return [N, C] by themselves. About `size` samples are
     passed at once.
@@ -118,34 +125,48 @@ def diagnose(
     _check_statistics(net)
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
-    estimating, measuring = halves(batches_by_group)
+    estimating_groups = tuple(map(first_half, groups))
+    estimating, measuring = halves(groups, batches_by_group)
     if held_out is not None:
-        estimating, measuring = batches_by_group, with_text_names(held_out)
+        estimating_groups, estimating = groups, batches_by_group
+        measuring = with_text_names(held_out)
         _check_held_out(groups, survey(measuring))
-    prepare = inputs_for(net)
     with unchanged(net):
         by_group: dict[str, GroupMoments] = {}
+        varieties: list[float] = []
         for group in groups:
             report("estimating moments", len(by_group), len(groups) + 1)
-            # At least two batches, whose difference shows how certain the moments are.
-            rows = min(size, max(2, group.samples // 5))
-            batches = rebatched(checked_batches(group.name, estimating[group.name]), rows)
-            by_group[group.name] = group_moments(net, map(prepare, batches))
+            own, share = _moments_of_group(net, group, estimating[group.name], size)
+            by_group[group.name] = own
+            varieties.append(share)
         report("estimating moments", len(groups), len(groups) + 1)
-        balanced = moments(net, map(prepare, balanced_batches(groups, estimating, size)))
+        joint = balanced_batches(estimating_groups, estimating, size)
+        balanced = moments(net, map(inputs_for(net), joint))
         measured = measure_layers(net, balanced, by_group, class_shares(groups))
         statistics = {AS_IS: {}, BALANCED: balanced}
         statistics |= {f"only {name}": group.whole for name, group in by_group.items()}
         tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
         remedies = split_gap(net, groups, estimating, measuring, balanced, scores, size)
+    groups = tuple(replace(g, variety=v) for g, v in zip(groups, varieties, strict=True))
     unused = [name for name in layers(net) if name not in balanced]
     tried = tuple(counterfactual(row, name, groups, tallies) for row, name in enumerate(statistics))
     verdict = judge(groups, measured, tried[0], tried[1])
     if remedies:
         verdict = replace(verdict, evidence=(*verdict.evidence, in_words(remedies)))
-    order = fitting_order(tally.pairs for tally in tallies)
-    notes, labels = remarks(groups, unused, order), order.labels if order else None
-    return Diagnosis(groups, measured, tried, verdict, notes, labels, remedies)
+    order = fitting_order(tally.pairs[0] for tally in tallies)
+    labels, warning = (order.labels, order_warning(order)) if order else (None, None)
+    notes = remarks(groups, unused)
+    return Diagnosis(groups, measured, tried, verdict, notes, labels, remedies, warning)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What recalibration did: accuracies before and after."""
+
+    before: Counterfactual
+    after: Counterfactual
+    order: Order | None
+    """The order of classes that fits the answers after it, if theirs does not."""
 
 
 def repair(
@@ -155,22 +176,23 @@ def repair(
     scores: Scores = network_outputs,
     size: int = BATCH_SIZE,
     report: Report = silent,
-) -> tuple[Counterfactual, Counterfactual]:
-    """Recalibrate φ on one half of every batch; accuracies before and after, on the other half."""
+) -> Repair:
+    """Recalibrate φ on one half of every class, and measure accuracy on the other half."""
     check_layers(net)
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
-    estimating, measuring = halves(batches_by_group)
+    estimating, measuring = halves(groups, batches_by_group)
     before = {
         name: Moments(layer.running_mean.clone(), layer.running_var.clone(), 0)  # type: ignore[union-attr]
         for name, layer in layers(net).items()
     }
     report("estimating moments", 0, None)
-    recalibrate(net, map(inputs_for(net), balanced_batches(groups, estimating, size)))
+    joint = balanced_batches(tuple(map(first_half, groups)), estimating, size)
+    recalibrate(net, map(inputs_for(net), joint))
     statistics = {AS_IS: before, BALANCED: {}}
     tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
     first, second = (counterfactual(k, name, groups, tallies) for k, name in enumerate(statistics))
-    return first, second
+    return Repair(first, second, fitting_order(tally.pairs[1] for tally in tallies))
 
 
 @contextmanager
@@ -195,6 +217,23 @@ def unchanged(net: nn.Module) -> Iterator[None]:
                 if not torch.equal(buffer, content):
                     with torch.no_grad():
                         buffer.copy_(content)
+
+
+def _moments_of_group(
+    net: nn.Module, group: Group, batches: Batches, size: int
+) -> tuple[GroupMoments, float]:
+    """And how varied the batches were that they were measured on."""
+    # At least two batches, whose difference shows how certain the moments are.
+    rows = min(size, max(2, group.samples // 5))
+    prepare, varieties = inputs_for(net), []
+
+    def inputs() -> Iterator[Tensor]:
+        for x, y in rebatched(checked_batches(group.name, batches), rows):
+            varieties.append(variety(y, group))
+            yield prepare(x)
+
+    own = group_moments(net, inputs())
+    return own, mean(varieties)
 
 
 def _check_statistics(net: nn.Module) -> None:

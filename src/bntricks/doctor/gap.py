@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from bntricks.doctor.accuracy import (
     Difference,
+    PairedCounts,
     Scores,
     Tally,
     inputs_for,
@@ -85,14 +86,19 @@ def split_gap(
 def in_words(remedies: Sequence[Remedy]) -> str:
     """The split in a sentence."""
     gap, by_name = remedies[0].gap, {each.name: each for each in remedies}
-    closed = {name: by_name[name].closed for name in (PHI, HEAD, PRIOR)}
-    parts = [f"{name} {d.points:.1f} ({d.interval})" for name, d in closed.items()]
+    parts = [_closing(by_name[name]) for name in (PHI, HEAD, PRIOR)]
     if gap <= 0:
         return f"The old classes do not lose to the newest ones: the gap is {gap:.1f} points."
     return (
         f"The newest classes are {gap:.1f} points ahead of the old ones. What closes this gap, by "
-        f"itself, in points: {', '.join(parts)}."
+        f"itself, in points: {'; '.join(parts)}."
     )
+
+
+def _closing(remedy: Remedy) -> str:
+    closed = f"{remedy.name} {remedy.closed.points:.1f} ({remedy.closed.interval})"
+    reversed_gap = round(remedy.gap, 1)
+    return f"{closed}, which reverses it to {reversed_gap:.1f}" if reversed_gap < 0 else closed
 
 
 class _Reader:
@@ -170,25 +176,20 @@ def _tally(
     measuring: BatchesByGroup,
     remedies: Sequence[tuple[Statistics, Rescore]],
 ) -> Tally:
-    samples = 0
-    correct, gained, lost = np.zeros((3, len(remedies)), np.int64)
+    counts = PairedCounts(len(remedies))
     for x, y in read.parts(name, measuring):
         # One forward for each φ.
         logits = {id(s): read.logits(x, s) for s in {id(s): s for s, _ in remedies}.values()}
+        labels = y.cpu()
         answers = [rescore(logits[id(s)]).argmax(1).cpu() for s, rescore in remedies]
-        right = [(own == y.cpu()).numpy() for own in answers]
-        samples += len(y)
-        for row, hits in enumerate(right):
-            correct[row] += hits.sum()
-            gained[row] += (hits & ~right[0]).sum()
-            lost[row] += (right[0] & ~hits).sum()
-    return Tally(samples, correct, gained, lost, np.zeros((len(remedies), 0), np.int64))
+        counts.add(labels.numpy(), np.stack([(own == labels).numpy() for own in answers]))
+    return counts.tally()
 
 
 def _remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]) -> Remedy:
     shares = np.array(class_shares(groups))
     gap_weights = np.append(-shares[:-1] / shares[:-1].sum(), 1.0)
-    accuracy = np.array([100 * tally.correct[row] / tally.samples for tally in tallies])
+    accuracy = np.array([tally.accuracy(row) for tally in tallies])
     return Remedy(
         name=name,
         gap=float(gap_weights @ accuracy),

@@ -1,14 +1,15 @@
 """Labelled batches by group: what the doctor is given, checked once, and then streamed.
 
 A group is a task, a set of classes, or old against new: a name, and batches `(x, y)` that can be
-iterated more than once. Groups stand in the order they were learned, the newest last. Nothing here
-keeps more than a few batches at a time.
+iterated more than once. Groups stand in the order they were learned, the newest last. Where classes
+are mixed, nothing here keeps more than a few batches at a time.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,9 @@ BATCH_SIZE = 128
 """Samples in a batch that the doctor puts together."""
 MIN_SAMPLES = 4
 """In a group: two to estimate with, two to measure on."""
+PASSES = 8
+"""Over a group's batches, at most, until its smallest class was repeated as often as its largest
+asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,11 @@ class Group:
     name: str
     samples: int
     classes: tuple[int, ...]
-    variety: float
-    """Of the classes that would fit into a batch, the share that is in it, on average."""
+    variety: float = 1.0
+    """The classes in a batch that goes through the network, on average, over those that there would
+    be if all samples were shuffled."""
+    counts: tuple[int, ...] = ()
+    """Samples of each class."""
 
 
 def with_text_names(batches_by_group: Mapping[Any, Batches]) -> BatchesByGroup:
@@ -77,37 +84,79 @@ def checked_batches(name: str, batches: Batches) -> Iterator[Labelled]:
         yield _check_batch(name, batch)
 
 
-def halves(batches_by_group: BatchesByGroup) -> tuple[BatchesByGroup, BatchesByGroup]:
-    """Two disjoint halves of every batch, drawn at random but the same on every pass, so that
-    accuracy is not measured on the samples that moments are estimated on."""
+def halves(
+    groups: Sequence[Group], batches_by_group: BatchesByGroup
+) -> tuple[BatchesByGroup, BatchesByGroup]:
+    """Two disjoint halves of every class, drawn at random within a batch but the same on every
+    pass, so that accuracy is not measured on the samples that moments are estimated on."""
 
-    def half(part: int, name: str, batches: Batches) -> Iterator[Labelled]:
-        larger = 0  # the half that gets the odd sample, in turns
-        for index, (x, y) in enumerate(checked_batches(name, batches)):
-            order = torch.randperm(len(y), generator=Generator().manual_seed(index))
-            rows = order.tensor_split([(len(y) + larger) // 2])[part].sort().values
-            larger ^= len(y) % 2
-            if len(rows):
-                yield x[rows.to(x.device)], y[rows.to(y.device)]
+    def half(part: int, group: Group, batches: Batches) -> Iterator[Labelled]:
+        turns = _first_turns(group)
+        for x, y in shuffled(checked_batches(group.name, batches)):
+            chosen = torch.zeros(len(y), dtype=torch.bool)
+            for label in set(y.tolist()):
+                rows = (y.cpu() == label).nonzero()[:, 0]
+                turn = turns.get(label, 0)
+                chosen[rows[(part - turn) % 2 :: 2]] = True
+                turns[label] = (turn + len(rows)) % 2
+            if chosen.any():
+                yield x[chosen.to(x.device)], y[chosen.to(y.device)]
 
     def all_groups(part: int) -> BatchesByGroup:
-        return {name: partial(half, part, name, b) for name, b in batches_by_group.items()}
+        return {g.name: partial(half, part, g, batches_by_group[g.name]) for g in groups}
 
     return all_groups(0), all_groups(1)
 
 
-def rebatched(batches: Iterable[Labelled], size: int) -> Iterator[Tensor]:
-    """The same inputs in batches of `size` to just under `2 * size`: never a small last one."""
-    waiting: list[Tensor] = []
-    for x, _ in batches:
-        waiting.append(x)
-        ready = sum(map(len, waiting)) // size - 1
+def first_half(group: Group) -> Group:
+    """What is in the first of the `halves` of a group."""
+    turns = _first_turns(group)
+    counts = tuple(
+        (count + 1 - turns[label]) // 2
+        for label, count in zip(group.classes, group.counts, strict=True)
+    )
+    return replace(group, samples=sum(counts), counts=counts)
+
+
+def _first_turns(group: Group) -> dict[int, int]:
+    """The half that gets the first sample of each class. If their number is odd it gets one more,
+    so classes take turns."""
+    turns, turn = {}, 0
+    for label, count in zip(group.classes, group.counts, strict=True):
+        turns[label] = turn
+        turn ^= count % 2
+    return turns
+
+
+def shuffled(batches: Iterable[Labelled]) -> Iterator[Labelled]:
+    """The same batches, each in an order drawn at random, but the same on every pass."""
+    for index, (x, y) in enumerate(batches):
+        order = torch.randperm(len(y), generator=Generator().manual_seed(index))
+        yield x[order.to(x.device)], y[order.to(y.device)]
+
+
+def rebatched(batches: Iterable[Labelled], size: int) -> Iterator[Labelled]:
+    """The same samples, shuffled within their batches, in batches of `size` to just under
+    `2 * size`: never a small last one."""
+    waiting: list[Labelled] = []
+    for batch in shuffled(batches):
+        waiting.append(batch)
+        ready = sum(len(y) for _, y in waiting) // size - 1
         if ready > 0:
-            *full, rest = torch.cat(waiting).tensor_split([size * (k + 1) for k in range(ready)])
+            ends = [size * (k + 1) for k in range(ready)]
+            xs, ys = (torch.cat(part).tensor_split(ends) for part in zip(*waiting, strict=True))
+            *full, rest = zip(xs, ys, strict=True)
             yield from full
             waiting = [rest]
     if waiting:
-        yield torch.cat(waiting)
+        x, y = (torch.cat(part) for part in zip(*waiting, strict=True))
+        yield x, y
+
+
+def variety(labels: Tensor, group: Group) -> float:
+    """The classes among these labels, over those among as many samples drawn at random."""
+    absent = (1 - torch.tensor(group.counts) / sum(group.counts)) ** len(labels)
+    return len(set(labels.tolist())) / float((1 - absent).sum())
 
 
 def mixed(batches_by_group: BatchesByGroup, *, size: int = BATCH_SIZE) -> Iterator[Tensor]:
@@ -125,52 +174,104 @@ def balanced_batches(
     """`mixed`, of groups that were surveyed already."""
     classes = [len(group.classes) for group in groups]
     total = sum(classes)
-    cycles = [_Cycle(name, batches) for name, batches in batches_by_group.items()]
+    cycles = [_Cycle(group, batches_by_group[group.name]) for group in groups]
     step = 0
     while not all(cycle.completed for cycle in cycles):
         # A group's samples up to any step are its exact share, rounded down: no share drifts.
         counts = [size * (step + 1) * n // total - size * step * n // total for n in classes]
-        yield torch.cat([cycle.take(n) for cycle, n in zip(cycles, counts, strict=True) if n])
+        yield torch.cat([x for cycle, n in zip(cycles, counts, strict=True) for x in cycle.take(n)])
         step += 1
 
 
 class _Cycle:
-    """Hands out a group's inputs, any number at a time, over and over."""
+    """Hands out a group's inputs, any number at a time, over and over, and equally many of each
+    class.
 
-    def __init__(self, name: str, batches: Batches) -> None:
-        self.completed = False
+    In every pass over the batches each class gives the same number of inputs: a larger one those
+    whose turn it is, a smaller one some of its inputs more than once.
+    """
+
+    def __init__(self, group: Group, batches: Batches) -> None:
+        self._name, self._source = group.name, batches
+        # A class of one sample is in one of the halves only.
+        pairs = zip(group.classes, group.counts, strict=True)
+        self._counts = {label: count for label, count in pairs if count}
+        smallest, largest = min(self._counts.values()), max(self._counts.values())
+        passes = min(round(largest / smallest), PASSES)
+        self._quota = -(-largest // passes)
+        self._needed = passes * self._quota * len(self._counts)
+        self._waiting: dict[int, deque[Tensor]] = {label: deque() for label in self._counts}
+        self._handed_out = 0
+        self._passes = 0
+        self._batches = self._fresh_batches()
+        self._seen: Counter[int] = Counter()
+
+    @property
+    def completed(self) -> bool:
         """All inputs were handed out at least once."""
-        self._restart = partial(checked_batches, name, batches)
-        self._batches = self._restart()
-        self._remaining = self._next_batch()
+        return self._handed_out >= self._needed
 
-    def take(self, count: int) -> Tensor:
-        parts: list[Tensor] = []
+    def take(self, count: int) -> list[Tensor]:
+        classes, start, end = len(self._counts), self._handed_out, self._handed_out + count
+        self._handed_out = end
+        return [
+            part
+            for turn, label in enumerate(self._counts)
+            for part in self._of_class(label, (end + turn) // classes - (start + turn) // classes)
+        ]
+
+    def _of_class(self, label: int, count: int) -> Iterator[Tensor]:
+        waiting = self._waiting[label]
         while count:
-            parts.append(self._remaining[:count])
-            self._remaining = self._remaining[count:]
-            count -= len(parts[-1])
-            if not len(self._remaining):
-                self._remaining = self._next_batch()
-        return torch.cat(parts)
+            passes = self._passes
+            while not waiting:
+                self._read_batch()
+                if self._passes > passes + PASSES:
+                    raise UserError(
+                        f"group {self._name!r} does not show the class {label} any more: its "
+                        "batches must have the same classes on every pass"
+                    )
+            head = waiting.popleft()
+            if len(head) > count:
+                waiting.appendleft(head[count:])
+            yield head[:count]
+            count -= len(head[:count])
 
-    def _next_batch(self) -> Tensor:
-        for x, _ in self._batches:
-            return x
-        self.completed = True
-        self._batches = self._restart()
-        return next(self._batches)[0]
+    def _read_batch(self) -> None:
+        for x, y in self._batches:
+            self._store(x, y.cpu())
+            return
+        self._passes += 1
+        self._batches = self._fresh_batches()
+        self._seen.clear()
+
+    def _fresh_batches(self) -> Iterator[Labelled]:
+        return shuffled(checked_batches(self._name, self._source))
+
+    def _store(self, x: Tensor, y: Tensor) -> None:
+        start = self._passes * self._quota
+        for label in set(y.tolist()):
+            if label not in self._counts:
+                continue
+            rows = (y == label).nonzero()[:, 0]
+            position = torch.arange(len(rows)) + self._seen[label]
+            self._seen[label] += len(rows)
+            # The class hands out the inputs of its positions 0, 1, 2, ... again and again; `start`
+            # and the quota after it are this pass's part of that sequence.
+            before, after = (
+                (end - 1 - position) // self._counts[label] for end in (start, start + self._quota)
+            )
+            chosen = rows.repeat_interleave(after - before)
+            if len(chosen):
+                self._waiting[label].append(x[chosen.to(x.device)])
 
 
 def _survey_group(name: str, batches: Batches) -> tuple[Group, tuple[int, ...]]:
-    classes, shapes = set[int](), set[tuple[int, ...]]()
-    sizes: list[tuple[int, int]] = []  # classes and samples of each batch
+    counts, shapes = Counter[int](), set[tuple[int, ...]]()
     for x, y in checked_batches(name, batches):
-        labels = set(y.tolist())
-        classes |= labels
+        counts.update(y.tolist())
         shapes.add(tuple(x.shape[1:]))
-        sizes.append((len(labels), len(y)))
-    samples = sum(count for _, count in sizes)
+    samples = counts.total()
     if samples < MIN_SAMPLES:
         raise UserError(
             f"group {name!r} has {samples} sample{'s' * (samples != 1)}: it needs at least "
@@ -181,8 +282,8 @@ def _survey_group(name: str, batches: Batches) -> tuple[Group, tuple[int, ...]]:
             f"samples of group {name!r} differ in shape: {', '.join(map(str, sorted(shapes)))}; "
             "bring them to one shape"
         )
-    variety = [present / min(count, len(classes)) for present, count in sizes]
-    group = Group(name, samples, tuple(sorted(classes)), sum(variety) / len(variety))
+    classes = tuple(sorted(counts))
+    group = Group(name, samples, classes, counts=tuple(counts[label] for label in classes))
     return group, shapes.pop()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
-from math import inf, isfinite
-from pathlib import Path
+from math import inf
+from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
@@ -14,12 +14,12 @@ from torch import Generator, Tensor, nn
 from bntricks.doctor.accuracy import inputs_for
 from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, checked_batches
 from bntricks.errors import UserError, abbreviated
+from bntricks.files import reading, shown
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import in_blocks
-from bntricks.streams.files.image_files import decode, images_by_class, readable
-from bntricks.streams.sources.folder import image_folder
+from bntricks.streams.files.image_files import EXTENSIONS, decode, readable
 
 View = Callable[[Tensor], Tensor]
 """From uint8 images [N, 3, H, W] to a network's inputs."""
@@ -27,8 +27,26 @@ View = Callable[[Tensor], Tensor]
 LUMINANCE = (0.299, 0.587, 0.114)
 
 
+def class_folders(source: Folder) -> list[str]:
+    """The names of the class folders, sorted. They may be empty: only those that groups list are
+    needed."""
+    with reading(source.path):
+        folders = sorted(
+            entry.name
+            for entry in source.path.iterdir()
+            if entry.is_dir() and not entry.name.startswith(".")
+        )
+    if not folders:
+        raise UserError(
+            f"{shown(source.path)} holds no class folders: "
+            "put the images of each class into a folder named after it"
+        )
+    return folders
+
+
 def image_groups(
-    folder: Path,
+    source: Folder,
+    folders: Collection[str],
     groups: Sequence[Sequence[str]],
     classes: Sequence[str],
     view: View,
@@ -41,15 +59,21 @@ def image_groups(
 
     A file that cannot be read is refused, or else `leave_out` is told of it, and it is left out.
     """
-    source = image_folder(folder)
-    files = images_by_class(source)
     listed = [name for group in groups for name in group]
-    _check_names(listed, files, classes)
+    _check_names(listed, folders, classes)
+    if len(groups) < 2:
+        raise UserError(
+            "the doctor compares at least two groups: list the classes in the order they were "
+            "learned, the newest last",
+            option="groups",
+        )
+    files = {name: _image_files(source, name) for name in listed}
     if leave_out is not None:
         files = {name: readable(source, files[name], size, leave_out) for name in listed}
         for name in listed:
-            if not files[name]:
-                raise UserError(f"no image of the class {name!r} can be read: give others")
+            if len(files[name]) < 2:
+                few = "one image" if files[name] else "no image"
+                raise UserError(f"{few} of the class {name!r} can be read: it needs at least two")
     labels = {name: index for index, name in enumerate(classes)}
     batches_by_group: dict[str, Batches] = {}
     for group in groups:
@@ -68,7 +92,7 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
             option="mean",
         )
     for value in mean:
-        if not isfinite(value):
+        if not 0 <= value <= 1:
             raise UserError("a mean of pixels is from 0 to 1", option="mean", value=f"{value:g}")
     for value in std:
         if not 0 < value < inf:
@@ -85,19 +109,43 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
 
 
 @torch.no_grad()
-def check_accepts(
-    net: nn.Module, groups: BatchesByGroup, *, hint: str = "", remedy: str | None = None
-) -> None:
-    """Fail if the network cannot take such images; `remedy` is the option that changes them."""
+def check_accepts(net: nn.Module, groups: BatchesByGroup, *, adjustable: bool = False) -> Any:
+    """What the network returns for some of these images. Fail if it cannot take them; they are
+    `adjustable` if the user chooses their size and channels."""
     x, _ = next(checked_batches(*next(iter(groups.items()))))
     try:
         with mode(net, training=False):
-            net(inputs_for(net)(x))
+            return net(inputs_for(net)(x))
     except Exception as error:
+        hint, remedy = _adjustment(error) if adjustable else ("", None)
         raise UserError(
             f"the network cannot take images of {list(x.shape[1:])}: {summary(error)}{hint}",
             remedy=remedy,
         ) from error
+
+
+def _adjustment(error: Exception) -> tuple[str, str]:
+    """What to change about images that a network cannot take, and by which option."""
+    if "channels" in str(error):  # torch's word for it
+        return (
+            "; one mean and one standard deviation make images grey, three of each colour",
+            "mean",
+        )
+    return (
+        "; give a different size, or one mean and one standard deviation for grey images",
+        "image_size",
+    )
+
+
+def _image_files(source: Folder, name: str) -> list[str]:
+    files = [file for file in source.names(name) if file.lower().endswith(EXTENSIONS)]
+    if len(files) < 2:
+        raise UserError(
+            f"the class {name!r} in {shown(source.path)} has "
+            f"{'one image' if files else 'no images'}: it needs at least two "
+            f"({' '.join(EXTENSIONS)}), one to estimate moments and one to measure accuracy"
+        )
+    return files
 
 
 def _batches(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -13,6 +12,7 @@ from bntricks.doctor.groups import MIN_SAMPLES, BatchesByGroup, Labelled
 from bntricks.doctor.images import check_accepts, image_groups
 from bntricks.doctor.verdict import Verdict
 from bntricks.errors import UserError
+from bntricks.streams.files.archive import Folder
 
 if TYPE_CHECKING:
     from bntricks.model import Model
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def model_images(
     model: Model,
-    data: Path,
+    source: Folder,
+    folders: Collection[str],
     groups: Sequence[Sequence[str]] = (),
     *,
     shape: Sequence[int],
@@ -35,8 +36,15 @@ def model_images(
             f"this model classifies by the {model.learner.state.method.classify}, which moves with "
             "φ: the doctor judges linear classifiers"
         )
+    if not groups and len(model.groups) < 2:
+        raise UserError(
+            "this model has learned one task only, so none of its classes are old: teach it "
+            "another, or list groups of its classes yourself",
+            remedy="groups",
+        )
     batches_by_group = image_groups(
-        data,
+        source,
+        folders,
         groups or model.groups,
         model.classes,
         lambda x: model.view(x, None),

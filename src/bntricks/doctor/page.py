@@ -9,8 +9,7 @@ from pathlib import Path
 from bntricks.doctor.charts import figures
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.tables import accuracy_table, group_table, layer_table
-from bntricks.errors import UserError
-from bntricks.files import shown, write_atomically
+from bntricks.files import write_atomically, writing
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, figure_html, page_html
 
@@ -29,10 +28,8 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     ]
     layers, groups = len(diagnosis.layers), len(diagnosis.groups)
     summary = f"{layers} BatchNorm layers, {groups} groups of classes."
-    try:
+    with writing(path):
         write_atomically(path, page_html(title, summary, sections, command).encode())
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror}; choose another") from None
     return path
 
 
@@ -41,7 +38,8 @@ def verdict_html(diagnosis: Diagnosis) -> str:
     verdict = diagnosis.verdict
     points = "".join(f"<li>{escape(point)}</li>" for point in verdict.evidence)
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in diagnosis.notes)
+    warning = f"<p>{escape(diagnosis.warning)}</p>" if diagnosis.warning else ""
     return (
-        f"<p><strong>{escape(verdict.headline)}</strong></p><ul>{points}</ul>"
+        f"{warning}<p><strong>{escape(verdict.headline)}</strong></p><ul>{points}</ul>"
         f"<p>{escape(verdict.advice)}</p>{notes}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,19 @@ from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, abbreviated
-from bntricks.files import reading, shown, write_atomically
+from bntricks.files import reading, regular_bytes, shown, write_atomically, writing
+from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
-from bntricks.streams.files.image_files import images_by_class
-from bntricks.streams.sources.folder import image_folder
+from bntricks.streams.files.archive import Folder
 
 
 def open_network(
     net: str,
-    weights: Path,
-    data: Path,
+    weights: Path | None,
+    source: Folder,
+    folders: Sequence[str],
     groups: Sequence[Sequence[str]],
-    classes: Sequence[str] | None,
+    classes: Sequence[str],
     *,
     image_size: int,
     mean: Sequence[float],
@@ -35,29 +37,37 @@ def open_network(
     leave_out: Callable[[str], None] | None = None,
     device: str = "cpu",
 ) -> tuple[nn.Module, BatchesByGroup]:
-    """The network, and the images to examine it with. Its classes are the folders, unless given."""
+    """The network, and the images to examine it with. Without a file of weights it has those that
+    its function returns it with."""
     view = normalisation(mean, std)
-    folders = list(images_by_class(image_folder(data)))
     if not groups:
         raise UserError(
-            "missing: list the classes in the order they were learned, the newest last, such as "
-            f"'{folders[0]}' '{','.join(folders[1:])}'",
+            "it is required for a network of your own: list the classes in the order they were "
+            f"learned, the newest last, such as '{folders[0]}' '{','.join(folders[1:])}'",
             option="groups",
         )
     batches_by_group = image_groups(
-        data,
+        source,
+        folders,
         groups,
-        classes or folders,
+        classes,
         view,
         size=image_size,
         images_per_class=images_per_class,
         leave_out=leave_out,
     )
     network = called(net)
-    load_weights(network, weights)
+    if weights is not None:
+        load_weights(network, weights)
     network = place(network, torch.device(device))
-    hint = "; give a different size, or one mean and one standard deviation for grey images"
-    check_accepts(network, batches_by_group, hint=hint, remedy="image_size")
+    scores = scores_in(check_accepts(network, batches_by_group, adjustable=True))
+    if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] != len(classes):
+        namers = "the folders name" if list(classes) == list(folders) else "the list names"
+        raise UserError(
+            f"the network has {scores.shape[1]} output{'s' * (scores.shape[1] != 1)} and {namers} "
+            f"{len(classes)} class{'es' * (len(classes) != 1)}: name all outputs, in their order",
+            remedy="classes",
+        )
     return network, batches_by_group
 
 
@@ -94,10 +104,15 @@ def _check_tensor(key: str, value: Tensor, own: Tensor, path: Path) -> None:
         problem = "is sparse or quantised: save it as an ordinary tensor"
     elif _kind(value) != _kind(own):
         problem = f"holds {_kind(value)} numbers, where the network has {_kind(own)} ones"
-    elif "running_" not in key and not value.isfinite().all():
+    elif "running_" not in key and not _is_finite(value):
         problem = "holds NaN or infinity"
     if problem is not None:
         raise UserError(f"cannot use the weights {shown(path)}: {shown(key)} {problem}")
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Those of one byte, float8, cannot say it themselves."""
+    return bool((tensor.float() if tensor.itemsize == 1 else tensor).isfinite().all())
 
 
 def _kind(tensor: Tensor) -> str:
@@ -111,18 +126,17 @@ def save_weights(net: nn.Module, path: Path) -> None:
     """Write the state dict as safetensors, whole or not at all."""
     # Clones, as safetensors refuses tensors that share memory.
     state = {key: value.detach().cpu().clone() for key, value in net.state_dict().items()}
-    try:
+    with writing(path):
         write_atomically(path, safe.save(state))
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror}; choose another") from None
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
     with reading(path):
-        try:
-            return safe.load_file(path)
-        except SafetensorError:
-            state = _read_torch_file(path)
+        content = regular_bytes(path)
+    try:
+        return safe.load(content)
+    except SafetensorError:
+        state = _read_torch_file(path, content)
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):
             state = state[key]
@@ -132,15 +146,13 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     return {key.removeprefix("module."): value for key, value in state.items()}
 
 
-def _read_torch_file(path: Path) -> Mapping[str, Any]:
+def _read_torch_file(path: Path, content: bytes) -> Mapping[str, Any]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
+        state = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
     except Exception:  # a damaged or foreign file makes torch raise nearly anything
-        content = None
-    if isinstance(content, Mapping):
-        return content
+        state = None
+    if isinstance(state, Mapping):
+        return state
     raise UserError(
         f"{shown(path)} holds no weights that can be read: give safetensors, or a state dict saved "
         "by torch.save; the file may be of another kind, or cut short"

@@ -26,8 +26,9 @@ LEANS = 0.1
 """φ leans when its share of a group is this much above or below the balanced one."""
 UNSURE = 4.0
 """An interval wider than this many points leaves open whether a repair would be worth it."""
-VARIED = 0.5
-"""Batches with less than this share of the classes that would fit make moments doubtful."""
+VARIED = 0.65
+"""Batches with less than this share of the classes that they would have if all samples were
+shuffled make moments doubtful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def judge(
         f"balanced population; the furthest is layer {furthest.name} at {furthest.distance:.2f} "
         f"(means shifted by {furthest.shift:.2f}, log variance ratio {furthest.log_ratio:.2f}).",
         _lean(groups, layers),
-        _answers(groups, as_is, balanced),
+        _answers(as_is, balanced),
     )
     return Verdict(cost, headline, tuple(filter(None, evidence)), _advice(balanced))
 
@@ -79,18 +80,19 @@ def losing(tried: Counterfactual) -> tuple[str, ...]:
     return (*named, *groups)
 
 
-def remarks(
-    groups: Sequence[Group], unused: Sequence[str], order: Order | None = None
-) -> tuple[str, ...]:
+def order_warning(order: Order) -> str:
+    """What to know before anything else is believed."""
+    return (
+        f"The outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
+        f"right, no better than guessing, and {order.fitting_accuracy:.1f}% would be if the "
+        "outputs stood for other classes. Check the order of the classes before anything else."
+    )
+
+
+def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
     """What a reader should know before trusting the numbers."""
     uniform = [repr(group.name) for group in groups if group.variety < VARIED]
     notes = []
-    if order is not None:
-        notes.append(
-            f"The outputs seem to stand in a wrong order: {order.accuracy:.1f}% of the samples are "
-            f"right, no better than guessing, and {order.fitting_accuracy:.1f}% would be if the "
-            "outputs stood for other classes. Check the order of the classes before anything else."
-        )
     if uniform:
         notes.append(
             f"The batches of {abbreviated(uniform, 5)} hold few classes each, so moments of deeper "
@@ -147,19 +149,12 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
     )
 
 
-def _answers(groups: Sequence[Group], as_is: Counterfactual, balanced: Counterfactual) -> str:
-    if as_is.answers is None or balanced.answers is None:
+def _answers(as_is: Counterfactual, balanced: Counterfactual) -> str:
+    if as_is.old_as_newest is None or balanced.old_as_newest is None:
         return ""
-    shares = class_shares(groups)[:-1]
-
-    def old_taken_for_newest(answers: Sequence[Sequence[int]]) -> float:
-        rates = (row[-2] / sum(row) for row in answers[:-1])
-        return 100 * sum(s * r for s, r in zip(shares, rates, strict=True)) / sum(shares)
-
     return (
-        f"{old_taken_for_newest(as_is.answers):.1f}% of the samples of old classes are taken for "
-        "a class of the newest group; with balanced φ, "
-        f"{old_taken_for_newest(balanced.answers):.1f}%."
+        f"{as_is.old_as_newest:.1f}% of the samples of old classes are taken for a class of the "
+        f"newest group; with balanced φ, {balanced.old_as_newest:.1f}%."
     )
 
 

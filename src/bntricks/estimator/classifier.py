@@ -19,8 +19,8 @@ from bntricks.errors import PlannedError, UserError
 from bntricks.estimator.labels import NONE, Labels
 from bntricks.estimator.lessons import learn_samples
 from bntricks.estimator.tensors import Array, labelled, samples
-from bntricks.model.create import build, describe, preprocessing, protocol
-from bntricks.model.metadata import Metadata
+from bntricks.model.create import build, checked, describe, preprocessing, protocol
+from bntricks.model.metadata import Metadata, Network
 from bntricks.model.samples import check_samples
 from bntricks.training.backend import check_device, is_available
 from bntricks.training.learner import Learner
@@ -156,7 +156,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             raise UserError(
                 "give a mapping, such as {'alpha': 0.2}", option="hyper", value=repr(self.hyper)
             )
-        network = {"channels": x.shape[1], **self._network(x.dim() == 4)}
+        shape = self._network(x.dim() == 4)
+        network = checked(Network, channels=x.shape[1], **shape) if x.dim() == 4 else None
         return describe(
             **protocol(
                 method=str(self.method),
@@ -171,7 +172,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 hyper=self.hyper or {},
             ),
             seed=int(self.random_state if is_seed else random.randint(2**31)),
-            network=network if x.dim() == 4 else None,
+            network=network,
             shape=tuple(x.shape[1:]),
             view=preprocessing(x, augment=self.augment) if x.dtype == torch.uint8 else None,
         )
@@ -180,7 +181,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         width = IMAGE_WIDTH if images else VECTOR_WIDTH
         if self.width is not None:
             width = _whole("width", self.width)
-        return {"width": width, "blocks": self.blocks, "stages": self.stages}
+        shape = {name: _whole(name, getattr(self, name)) for name in ("blocks", "stages")}
+        return {"width": width, **shape}
 
     def _fresh(self, metadata: Metadata, outputs: int) -> Learner:
         """A learner that knows nothing yet."""

@@ -16,6 +16,7 @@ from torch import Tensor
 from bntricks.batch import batch_count
 from bntricks.errors import UserError
 from bntricks.memory import Memory
+from bntricks.model.learn import undone_on_failure
 from bntricks.recipes.lesson import Lesson
 from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
@@ -26,23 +27,23 @@ def learn_samples(
     learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int
 ) -> None:
     """Learn these raw samples. Labels are positions among the network's outputs, of which it has
-    this many from now on. What cannot be learned is refused before anything changes."""
+    this many from now on. If that fails or is interrupted, the learner is as it was."""
     state = learner.state
     before, classes = follow(state.lesson, set(y.tolist()))
     check_room(learner, before, classes)
-    learner.grow(outputs, lr=lr)
-    state.lesson, state.epochs = before, epochs
-    learner.begin(classes, x, y)
-    state.lesson = replace(state.lesson, size=before.size + len(y))
-    inputs, labels = learner.mix_in_memory(x, y)
-    progress = Progress(
-        lambda event: None, total=epochs * batch_count(len(labels), learner.state.batch)
-    )
-    learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
-    policy = learner.method.memory
-    if learner.memory is not None and policy is not None and policy.fills == "task end":
-        x, y = _taken_back(learner.memory, classes, x, y)
-    learner.end(x, y)
+    with undone_on_failure(learner):
+        learner.grow(outputs, lr=lr)
+        state.lesson, state.epochs = before, epochs
+        learner.begin(classes, x, y)
+        state.lesson = replace(state.lesson, size=before.size + len(y))
+        inputs, labels = learner.mix_in_memory(x, y)
+        total = epochs * batch_count(len(labels), state.batch)
+        progress = Progress(lambda event: None, total=total)
+        learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
+        policy = learner.method.memory
+        if learner.memory is not None and policy is not None and policy.fills == "task end":
+            x, y = _taken_back(learner.memory, classes, x, y)
+        learner.end(x, y)
 
 
 def follow(lesson: Lesson, present: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:

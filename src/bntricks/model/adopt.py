@@ -13,8 +13,9 @@ from torch import nn
 
 from bntricks.batch import Batch
 from bntricks.devices import near
-from bntricks.errors import UserError
-from bntricks.model.create import IMAGE_SIZE, build, describe, protocol, today
+from bntricks.errors import InvalidOptions, UserError
+from bntricks.model.create import IMAGE_SIZE, build, checked, describe, protocol, today
+from bntricks.model.file import check_storable
 from bntricks.model.metadata import LearnedTask, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
@@ -48,17 +49,20 @@ def adopt(
     It computes on `device`, or else where the network is. `choices` are those of `protocol`.
     """
     names = _checked_names(net, classes)
+    check_storable(net)
+    _check_trainable(net)
     old, held_out = (
         None if given is None else _in_order(_gathered(given, image_size), names)
         for given in (memory, test)
     )
     sample = next((images.x for images in (old, held_out) if images is not None), None)
+    shape = (3, image_size, image_size) if sample is None else tuple(sample.shape[1:])
     metadata = describe(
         **protocol(memory=capacity, **choices),
         seed=seed,
         network=None,
-        shape=(3, image_size, image_size) if sample is None else tuple(sample.shape[1:]),
-        view=None if view is None else Preprocessing(**asdict(view)),
+        shape=shape,
+        view=None if view is None else _checked_view(view, shape),
         taught=(LearnedTask(classes=names, images=0, epochs=0, date=today()),),
     )
     learner = build(metadata, return_scores(copy.deepcopy(net)), len(names), device)
@@ -95,11 +99,44 @@ def _checked_names(net: nn.Module, classes: Sequence[str]) -> tuple[str, ...]:
     except ValueError as error:
         raise UserError(f"cannot adopt this {type(net).__name__}: {error}") from None
     if len(names) != outputs:
+        given = "is 1 class name" if len(names) == 1 else f"are {len(names)} class names"
         raise UserError(
-            f"there are {len(names)} class names, and the network's last linear layer has "
-            f"{outputs} outputs: name each of them, in order"
+            f"there {given}, and the network's last linear layer has {outputs} outputs: name each "
+            "of them, in order",
+            option="classes",
         )
     return names
+
+
+def _check_trainable(net: nn.Module) -> None:
+    """Fail before any training if none could succeed."""
+    kinds = {each.dtype for each in net.parameters() if each.is_floating_point()}
+    if other := sorted(str(kind).removeprefix("torch.") for kind in kinds - {torch.float32}):
+        raise UserError(
+            f"the network's parameters are {other[0]}, and models are trained in float32: call "
+            ".float() where it is built"
+        )
+    if not any(each.requires_grad for each in net.parameters()):
+        raise UserError(
+            "all parameters of the network are frozen, so it cannot be taught: call "
+            ".requires_grad_() where it is built"
+        )
+
+
+def _checked_view(view: View, shape: tuple[int, ...]) -> Preprocessing:
+    if len(shape) != 3:
+        raise UserError(f"a view is for images, and a sample is {list(shape)}: leave it out")
+    for name, values in (("mean", view.mean), ("std", view.std)):
+        if len(values) not in (1, shape[0]):
+            raise UserError(
+                f"images have {shape[0]} channels: give a value for each, or one for all",
+                option=name,
+                value=" ".join(f"{value:g}" for value in values),
+            )
+    try:
+        return checked(Preprocessing, **asdict(view))
+    except InvalidOptions as error:  # of three channels, perhaps
+        raise error.mistakes[0] from None
 
 
 def _in_order(samples: ClassSamples, names: Sequence[str]) -> Images:

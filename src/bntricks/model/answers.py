@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bntricks.model.model import Model
 
 FALSE_ACCEPTANCE = 0.05
-"""The share of unknown images that a threshold lets pass, by default."""
+"""The share of unknown images that a threshold accepts, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What a threshold lets pass."""
+    """What a threshold accepts."""
 
     threshold: float
     unknown: Share

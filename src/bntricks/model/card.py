@@ -105,7 +105,7 @@ def _accuracy(model: Model, answered: Sequence[tuple[int, int]]) -> list[str]:
     ]
     unmeasured = [plain(name) for k, name in enumerate(model.classes) if k not in measured]
     if unmeasured:
-        text.append(f"Not measured, for there are no test images of {abbreviated(unmeasured, 20)}.")
+        text.append(f"Not measured: there are no test images of {abbreviated(unmeasured, 20)}.")
     if mistakes := confusions(answered, model.classes):
         pairs = "; ".join(
             f"{plain(each.label)} for {plain(each.taken_for)} ({each.percent:.0f}%)"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bntricks.errors import InvalidOptions, UserError
 from bntricks.methods import find, make
 from bntricks.methods.build import build_learner
-from bntricks.model.metadata import Metadata, Preprocessing
+from bntricks.model.metadata import Metadata, Network, Preprocessing, Value
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, gather
 from bntricks.streams import View
@@ -23,6 +23,8 @@ from bntricks.streams.tasks import channel_moments
 from bntricks.training.learner import Learner, identity
 from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.schedules import SCHEDULES
+
+V = TypeVar("V", bound=Value)
 
 IMAGE_SIZE = 32
 CIFAR_STEM = 64
@@ -54,13 +56,14 @@ def create(
     metadata = describe(
         **protocol(**choices),
         seed=seed,
-        network={
-            "channels": x.shape[1],
-            "width": width,
-            "blocks": blocks,
-            "stages": stages,
-            "stem": "imagenet" if x.shape[-1] > CIFAR_STEM else "cifar",
-        },
+        network=checked(
+            Network,
+            channels=x.shape[1],
+            width=width,
+            blocks=blocks,
+            stages=stages,
+            stem="imagenet" if x.shape[-1] > CIFAR_STEM else "cifar",
+        ),
         shape=tuple(x.shape[1:]),
         view=preprocessing(x, augment=augment),
     )
@@ -122,9 +125,14 @@ def protocol(
 
 
 def describe(**values: Any) -> Metadata:
-    """What is known about a model to be; a value out of its range is said in a line."""
+    """What is known about a model to be."""
+    return checked(Metadata, **values)
+
+
+def checked(kind: type[V], **values: Any) -> V:
+    """A part of a description; a value out of its range is said in a line."""
     try:
-        return Metadata(**values)
+        return kind(**values)
     except ValidationError as error:
         raise InvalidOptions.of(error) from None
 
@@ -164,7 +172,9 @@ def build(
 
 def preprocessing(x: Tensor, *, augment: bool) -> Preprocessing:
     """Normalisation by the moments of these images, and crops and flips of a fitting size."""
-    mean, std = channel_moments(x)
+    if augment not in (True, False):
+        raise UserError("it is either True or False", option="augment", value=repr(augment))
+    augment, (mean, std) = bool(augment), channel_moments(x)
     return Preprocessing(mean=mean, std=std, pad=x.shape[-1] // 8 if augment else 0, flip=augment)
 
 

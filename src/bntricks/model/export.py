@@ -20,16 +20,17 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
-from bntricks.files import shown, write_atomically
+from bntricks.files import write_atomically, writing
 from bntricks.model.model import Model
 from bntricks.networks.head import last_linear
+from bntricks.networks.imported import summary
 
 CLOSE = 1e-4
 """How far a probability may be from the model's own."""
@@ -69,10 +70,10 @@ def to_onnx(model: Model, path: Path) -> float:
         raise UserError(
             "exporting to ONNX needs onnx, onnxscript and onnxruntime: pip install 'bntricks[onnx]'"
         ) from None
-    sample = _samples(model, 2)
-    with _quiet():
+    deployed, sample = Deployed(model), _samples(model, 2)
+    with _quiet(), _traced():
         program = torch.onnx.export(
-            Deployed(model),
+            deployed,
             (sample,),
             dynamo=True,
             input_names=["images"],
@@ -90,7 +91,8 @@ def to_onnx(model: Model, path: Path) -> float:
         return torch.from_numpy(answer)
 
     difference = check_agreement(model, probabilities)
-    _write(path, content)
+    with writing(path):
+        write_atomically(path, content)
     return difference
 
 
@@ -101,12 +103,15 @@ def to_pt2(model: Model, path: Path) -> float:
     description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
     extra = {"classes.json": json.dumps(metadata.classes), "model.json": json.dumps(description)}
     file = io.BytesIO()
+    deployed, sample = Deployed(model), _samples(model, 2)
+    with _quiet(), _traced():
+        program = torch.export.export(deployed, (sample,), dynamic_shapes=size)
     with _quiet():
-        program = torch.export.export(Deployed(model), (_samples(model, 2),), dynamic_shapes=size)
         torch.export.save(program, file, extra_files=extra)
         reloaded = torch.export.load(io.BytesIO(file.getvalue())).module()
     difference = check_agreement(model, lambda x: reloaded(x)[1].detach())
-    _write(path, file.getvalue())
+    with writing(path):
+        write_atomically(path, file.getvalue())
     return difference
 
 
@@ -125,13 +130,6 @@ def check_agreement(model: Model, probabilities: Callable[[Tensor], Tensor]) -> 
     return largest
 
 
-def _write(path: Path, content: bytes) -> None:
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
-
-
 def _samples(model: Model, count: int) -> Tensor:
     shape, generator = (count, *model.metadata.shape), torch.Generator().manual_seed(0)
     if model.metadata.view is None:
@@ -140,13 +138,30 @@ def _samples(model: Model, count: int) -> Tensor:
 
 
 @contextmanager
+def _traced() -> Iterator[None]:
+    """Say in a line what torch.export cannot follow."""
+    try:
+        yield
+    except Exception as error:
+        cause = error.__cause__ or error  # torch.onnx wraps it in pages of advice
+        raise UserError(
+            f"torch.export cannot trace this network: {summary(cause)}; make its forward free of "
+            "data-dependent branches"
+        ) from error
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter talks about itself on stdout, in warnings and in its log."""
-    log, level = logging.getLogger("torch.onnx"), logging.getLogger("torch.onnx").level
-    with Path(os.devnull).open("w") as nowhere, warnings.catch_warnings(), redirect_stdout(nowhere):
+    """The exporter talks about itself in what it prints, in warnings and in its logs."""
+    level = logging.root.manager.disable
+    with ExitStack() as stack:
+        nowhere = stack.enter_context(Path(os.devnull).open("w"))
+        stack.enter_context(redirect_stdout(nowhere))
+        stack.enter_context(redirect_stderr(nowhere))
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        log.setLevel(logging.ERROR)
+        logging.disable(logging.WARNING)
         try:
             yield
         finally:
-            log.setLevel(level)
+            logging.disable(level)

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
-from bntricks.files import reading, regular_bytes, shown, write_atomically
+from bntricks.files import reading, regular_bytes, shown, write_atomically, writing
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
@@ -43,11 +43,12 @@ class UnusableError(PlannedError):
     """Why a file cannot be used, for a message that names it."""
 
 
-def save(model: Model, path: Path, *, memory: bool = True) -> None:
-    """Write a model, whole or not at all."""
+def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
+    """Write a model, whole or not at all. What was there before is moved to `keep`, if given."""
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
     changes: dict[str, Any] = {"format": FORMAT, "with_memory": complete}
+    check_storable(learner.net)
     state = learner.state_dict()
     tensors = _under("net", state["net"])
     if complete:
@@ -66,13 +67,22 @@ def save(model: Model, path: Path, *, memory: bool = True) -> None:
             fitted["values"] = fitted.pop("means")
         tensors |= _under("means", fitted)
     description = metadata.model_copy(update=changes).model_dump(mode="json")
-    try:
-        # Views of one storage would be refused, so each tensor is copied.
-        copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-        description["checksum"] = checksum(description, copies)
-        write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}))
-    except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from None
+    # Views of one storage would be refused, so each tensor is copied.
+    copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
+    description["checksum"] = checksum(description, copies)
+    with writing(path):
+        write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}), keep=keep)
+
+
+def check_storable(net: nn.Module) -> None:
+    """Fail before any training if the network's state has no place in a file."""
+    for name, value in net.state_dict().items():
+        if not isinstance(value, Tensor):
+            raise UserError(
+                f"the network's state holds {shown(name)!r}, which is not a tensor, and a model "
+                "file holds tensors only: keep it in a buffer (register_buffer), or build the "
+                "network without get_extra_state"
+            )
 
 
 def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
@@ -106,10 +116,11 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
         tensors = safe.load(content)
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError):
         raise UnusableError(
-            "it is not a safetensors file, or not a whole one; make one with bnt learn"
+            "it is not a safetensors file, or not a whole one; give a file that bntricks wrote"
         ) from None
     length = int.from_bytes(content[:8], "little")
-    description = json.loads(content[8 : 8 + length]).get("__metadata__", {}).get(KEY)
+    header = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+    description = header.get(KEY)
     if description is None:
         raise UnusableError("it holds tensors, but was not made by bntricks; adopt it in Python")
     try:
@@ -152,6 +163,7 @@ def _network(
             head = last_linear(net)
         except ValueError as error:
             raise UnusableError(f"the network given does not fit it: {error}") from None
+        check_storable(net)
         grow(return_scores(net), max(outputs, head.out_features), torch.Generator())
         keep_outputs(net, range(outputs))  # classes may have been removed
     elif metadata.network is not None:
@@ -181,10 +193,17 @@ def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
             )
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise UnusableError(f"{shown(name)} holds numbers that are not finite")
+        if name.endswith("running_var") and (tensor < 0).any():
+            raise UnusableError(f"{shown(name)} holds variances below 0; it is damaged")
 
 
 def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str) -> Model:
-    learner = build(metadata, net, len(metadata.classes), device)
+    try:
+        learner = build(metadata, net, len(metadata.classes), device)
+    except UserError as error:
+        raise UnusableError(
+            f"its description is not what bntricks writes ({_line(error)})"
+        ) from None
     old, every = sum(map(len, metadata.groups[:-1])), len(metadata.classes)
     lesson = Lesson(len(metadata.taught), tuple(range(old, every)), tuple(range(old)))
     state, held_out = learner.state_dict() | {"lesson": asdict(lesson)}, None
@@ -226,9 +245,6 @@ def _labels(y: Tensor, classes: int) -> Tensor:
 
 
 def _under(section: str, tensors: Mapping[str, Any]) -> Tensors:
-    other = [name for name, value in tensors.items() if not isinstance(value, Tensor)]
-    if other:
-        raise UserError(f"the network's state holds {other[0]!r}, which is not a tensor")
     return {f"{section}.{name}": value for name, value in tensors.items()}
 
 

@@ -4,13 +4,16 @@ and what that did to the classes it knew is measured on images it never trained 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
 from bntricks.batch import batch_count
-from bntricks.errors import UserError
+from bntricks.errors import RunError, UserError
 from bntricks.model.create import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
@@ -19,6 +22,7 @@ from bntricks.model.summary import Learned, answers, summarise
 from bntricks.networks.head import last_linear
 from bntricks.stopping import postponed
 from bntricks.streams import Images, Report
+from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.optimisers import check_rate
 from bntricks.training.progress import Progress, Sink
@@ -42,11 +46,11 @@ def learn(
     """Learn the classes of a folder of class folders, a mapping from class names to samples, or a
     pair of samples and class names.
 
-    With `more`, classes may be known already, and are learned on from these samples; those that the
-    model holds, in its memory or to be tested on, are left out.
+    With `more`, classes may be known already, and training them continues on these samples; those
+    that the model holds, in its memory or to be tested on, are left out.
 
     Of each class a share is held out, 100 samples at most, and kept for later tasks to be measured
-    on. `sink` is told how it goes. If this is interrupted, the model is half-taught: load it again.
+    on. `sink` is told how it goes. If this fails or is interrupted, the model is as it was.
     """
     check_can_learn(model)
     samples = gather(
@@ -93,18 +97,56 @@ def teach(
     before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
     lr = metadata.lr if lr is None else lr
-    learner.grow(len(names), lr=lr)
-    learner.state.epochs = epochs
     train = Images(samples.train.x, outputs[samples.train.y])
+    with undone_on_failure(learner):
+        losses = _learn_task(
+            model,
+            train,
+            present=outputs.tolist(),
+            others=others,
+            outputs=len(names),
+            epochs=epochs,
+            lr=lr,
+            sink=sink,
+        )
+    task = LearnedTask(
+        classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
+    )
+    changes = {"lr": lr, "taught": (*metadata.taught, task)}
+    model.metadata, model.held_out = metadata.model_copy(update=changes), tests
+    return summarise(
+        model,
+        before,
+        images=len(train),
+        unreadable=samples.unreadable,
+        losses=losses,
+    )
+
+
+def _learn_task(
+    model: Model,
+    train: Images,
+    *,
+    present: list[int],
+    others: tuple[int, ...],
+    outputs: int,
+    epochs: int,
+    lr: float,
+    sink: Sink,
+) -> list[float]:
+    """Learn samples of the classes present as a task; the mean loss of each epoch."""
+    learner, metadata = model.learner, model.metadata
+    learner.grow(outputs, lr=lr)
+    learner.state.epochs = epochs
     if learner.memory is not None and others:
         # A reservoir keeps samples in proportion to what it is offered. Old classes count as if
         # each had been offered as often as a new one will be, so that none is crowded out by a
         # larger folder or more epochs.
-        offers = epochs * len(train) * len(others) // len(samples.names)
+        offers = epochs * len(train) * len(others) // len(present)
         learner.memory.offered = max(learner.memory.filled, offers)
     # Classes of which there are more images are new ones to this task: the rest is rehearsed.
     learner.state.lesson = replace(learner.state.lesson, new=(), old=others)
-    learner.begin(outputs.tolist(), train.x, train.y)
+    learner.begin(present, train.x, train.y)
     x, y = learner.mix_in_memory(train.x, train.y)
     steps = epochs * batch_count(len(y), metadata.batch, even=metadata.even_batches)
     progress = Progress(sink, total=steps)
@@ -117,27 +159,38 @@ def teach(
         )
     learner.end(train.x, train.y)
     learner.net.eval()
+    return progress.epoch_losses
 
-    task = LearnedTask(
-        classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
-    )
-    changes = {"lr": lr, "taught": (*metadata.taught, task)}
-    model.metadata = metadata.model_copy(update=changes)
-    model.held_out = tests
-    return summarise(
-        model,
-        before,
-        images=len(train),
-        unreadable=samples.unreadable,
-        losses=progress.epoch_losses,
-    )
+
+@contextmanager
+def undone_on_failure(learner: Learner) -> Iterator[None]:
+    """What a learner becomes within is forgotten if that fails or is interrupted, or if its weights
+    are not finite in the end."""
+    state, head, training = learner.state, last_linear(learner.net), learner.net.training
+    parts, parameters = copy.copy(state), (head.weight, head.bias, head.out_features)
+    values = copy.deepcopy(learner.state_dict())
+    try:
+        yield
+        if not all(value.isfinite().all() for value in learner.net.state_dict().values()):
+            raise RunError(
+                "the network's weights are not finite after the last step: lower the learning rate",
+                remedy="lr",
+            )
+    except BaseException:
+        head.weight, head.bias, head.out_features = parameters
+        # The optimiser among them is that of the parameters just put back.
+        for part in fields(parts):
+            setattr(state, part.name, getattr(parts, part.name))
+        learner.load_state_dict(values)
+        learner.net.train(training)
+        raise
 
 
 def check_can_learn(model: Model) -> None:
     if not model.metadata.with_memory and model.learner.method.memory is not None:
         raise UserError(
-            "this model was saved without its memory: it predicts, but cannot learn on; teach the "
-            "file that has its memory"
+            "this model was saved without its memory: it predicts, but cannot be taught more; "
+            "teach the file that has its memory"
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from bntricks.errors import RunError
 from bntricks.model.metadata import Metadata
 from bntricks.model.samples import check_samples, to_tensor
 from bntricks.streams import Images
@@ -65,12 +66,15 @@ class Model:
 
         return load(Path(path), net=net, device=device)
 
-    def save(self, path: Path | str, *, memory: bool = True) -> None:
+    def save(
+        self, path: Path | str, *, memory: bool = True, keep: Path | str | None = None
+    ) -> None:
         """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
-        no images and predicts the same, but cannot learn on."""
+        no images and predicts the same, but cannot be taught more. A file that was there before is
+        moved to `keep`, if that is given."""
         from bntricks.model.file import save
 
-        save(self, Path(path), memory=memory)
+        save(self, Path(path), memory=memory, keep=None if keep is None else Path(keep))
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
         """Learn new classes, or with `more=True` known ones from more images, and say what that did
@@ -103,7 +107,13 @@ class Model:
         """A score for every class, [N, C]."""
         samples = to_tensor(x, self.metadata.shape[-1])
         check_samples(self.metadata, samples)
-        return self.learner.scores(samples)
+        scores = self.learner.scores(samples)
+        if not scores.softmax(1).isfinite().all():
+            raise RunError(
+                "the network's scores are not finite: its weights or its normalisation are "
+                "damaged; use a copy of the model"
+            )
+        return scores
 
     def answer(self, x: Any, *, top: int = 1, threshold: float | None = None) -> tuple[Answer, ...]:
         """The likeliest classes of each sample; no label where none is above the threshold."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from bntricks.errors import UserError
 from bntricks.files import reading, regular_bytes, shown
 
 BYTE = 1 / 255
+SMALLEST, LARGEST = 8, 1024
+"""The side of images, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,19 @@ def read_preprocessing(path: Path) -> ImageInput:
     try:
         values = json.loads(content)
         return _understood(values.get("pretrained_cfg", values))
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError) as error:
-        reason = "" if isinstance(error, KeyError) else f" ({shown(str(error))})"
+    except (
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
+        missing = isinstance(error, KeyError)
+        reason = f"it has no {error}" if missing else shown(str(error))
         raise UserError(
-            f"{shown(path)} says nothing of mean and standard deviation that can be used{reason}: "
-            "give a preprocessor_config.json of Hugging Face, a config.json of timm, or JSON with "
-            "image_size, mean and std"
+            f"cannot prepare images by {shown(path)} ({reason}): give a preprocessor_config.json "
+            "of Hugging Face, a config.json of timm, or JSON with image_size, mean and std"
         ) from None
 
 
@@ -69,10 +79,15 @@ def read_class_names(path: Path) -> list[str]:
 
 
 def _understood(values: Mapping[str, Any]) -> ImageInput:
-    mean, std = values.get("image_mean", values.get("mean")), values.get("image_std")
-    std = values["std"] if std is None else std
-    if values.get("do_normalize") is False:
-        mean, std = [0.0], [1.0]
+    mean, std = [0.0] * 3, [1.0] * 3
+    if values.get("do_normalize") is not False:
+        mean, std = (_numbers(values, name) for name in ("mean", "std"))
+    if len(mean) != len(std):
+        raise ValueError(f"it has {len(mean)} means and {len(std)} standard deviations")
+    if not all(map(isfinite, mean)):
+        raise ValueError(f"its mean is {mean}")
+    if not all(0 < deviation < inf for deviation in std):
+        raise ValueError(f"its standard deviation is {std}")
     scale = values.get("rescale_factor", BYTE) if values.get("do_rescale", True) else 1.0
     if abs(scale - BYTE) > 1e-6:
         raise ValueError(f"pixels are scaled by {scale}, not by 1/255")
@@ -80,7 +95,12 @@ def _understood(values: Mapping[str, Any]) -> ImageInput:
     if size is None:
         cropped = values.get("do_center_crop", "crop_size" in values)
         size = values.get("crop_size" if cropped else "size", values.get("size"))
-    return ImageInput(_side(size), tuple(map(float, mean)), tuple(map(float, std)))
+    return ImageInput(_side(size), tuple(mean), tuple(std))
+
+
+def _numbers(values: Mapping[str, Any], name: str) -> list[float]:
+    given = values.get(f"image_{name}")
+    return list(map(float, values[name] if given is None else given))
 
 
 def _side(size: Any) -> int | None:
@@ -91,4 +111,8 @@ def _side(size: Any) -> int | None:
         if height != width:
             raise ValueError(f"images of {height} by {width} are not square")
         size = height
-    return None if size is None else int(size)
+    if size is None:
+        return None
+    if not SMALLEST <= float(size) <= LARGEST:
+        raise ValueError(f"images of {size} pixels: their side is from {SMALLEST} to {LARGEST}")
+    return int(size)

@@ -4,8 +4,9 @@ class, the pairs it confuses, the loss, and what is wrong, if anything is, in wo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,8 @@ class Learned:
     """The mean training loss of each epoch."""
     concerns: tuple[str, ...] = field(default=())
     """What went wrong, and what to do about it; nothing if all is well."""
+    learn_again: bool = False
+    """A concern is best met by learning this task again, from the model as it was before."""
 
 
 def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
@@ -112,6 +115,10 @@ def summarise(
     tasks, everything = tuple(map(score, model.groups)), score(model.classes)
     classes = tuple(score((name,)) for name in model.classes)
     lesson = model.metadata.taught[-1]
+    just_learned = score((*lesson.classes, *lesson.more))
+    measured = {"its classes": everything, "the classes just learned": just_learned}
+    risen, lost = _about_loss(losses), _about_old(tasks, classes)
+    guessed = _about_guessing(measured, classes)
     return Learned(
         tasks,
         everything,
@@ -121,11 +128,12 @@ def summarise(
         confused=confusions(after, model.classes),
         losses=tuple(losses),
         concerns=(
-            *_about_loss(losses),
-            *_about_chance(everything, score((*lesson.classes, *lesson.more)), classes),
-            *_about_old(tasks, classes),
+            *risen,
+            *(guessed or _about_evidence(measured, classes)),
+            *lost,
             *_about_unmeasured(classes),
         ),
+        learn_again=bool(risen or guessed or lost),
     )
 
 
@@ -148,39 +156,57 @@ def _about_loss(losses: Sequence[float]) -> list[str]:
     lowest = min(range(len(losses)), key=losses.__getitem__)
     return [
         f"The training loss rose from {losses[lowest]:.2f} in epoch {lowest + 1} to "
-        f"{losses[-1]:.2f} in the last one: learn again at a lower learning rate."
+        f"{losses[-1]:.2f} in the last one: learn again, from the model as it was before, at a "
+        "lower learning rate."
     ]
 
 
-def _about_chance(everything: Score, lesson: Score, classes: Sequence[Score]) -> list[str]:
-    """Guessing is right once in so many classes, and varies with the number of images."""
-    share = 1 / len(everything.classes)
-    if share == 1:
-        return ["The model knows one class, so that is its answer to any image: teach it another."]
-    images = {score.classes[0]: score.images for score in classes}
-    for score, what in ((everything, "its classes"), (lesson, "the classes just learned")):
-        if score.after is None:
-            continue
-        rows = [share * (1 - share) / images[name] for name in score.classes]
-        luck = 100 * (share + CHANCE_DEVIATIONS * sum(rows) ** 0.5 / len(rows))
-        if score.after <= luck:
+def _about_guessing(measured: Mapping[str, Score], classes: Sequence[Score]) -> list[str]:
+    share = 100 / len(classes)
+    for what, score in measured.items():
+        luck = _luck(score, classes)
+        if score.after is not None and score.after <= luck < 100:
             return [
                 f"The model is right on {score.after:.1f}% of the {score.images} test images of "
-                f"{what}. Guessing is right on {100 * share:.1f}%, and with luck on {luck:.1f}%: "
-                "do not use it. Check that the folders hold what their names say, then learn again "
-                "for more epochs, at a lower learning rate, or from more images."
+                f"{what}. Guessing is right on {share:.1f}%, and with luck on {luck:.1f}%: do not "
+                "use it. Check that the folders hold what their names say, then learn again, from "
+                "the model as it was before, for more epochs, at a lower learning rate, or from "
+                "more images."
             ]
+    return []
+
+
+def _about_evidence(measured: Mapping[str, Score], classes: Sequence[Score]) -> list[str]:
+    """Where a model that seems to do better than guessing has not shown it, or not for a class."""
+    if len(classes) == 1:
+        return ["The model knows one class, so that is its answer to any image: teach it another."]
+    for what, score in measured.items():
+        if score.after is not None and _luck(score, classes) >= 100:
+            return [
+                f"With {score.images} test image{'s' * (score.images != 1)} of {what}, "
+                f"{score.after:.1f}% cannot be told from guessing: add images."
+            ]
+    share = 100 / len(classes)
     missed = [
         f"{score.classes[0]!r} ({score.after:.1f}%)"
         for score in classes
-        if score.after is not None and score.images >= FEW and score.after <= 100 * share
+        if score.after is not None and score.images >= FEW and score.after <= share
     ]
     if not missed:
         return []
     return [
-        f"Recognised no more often than by guessing ({100 * share:.1f}%): "
+        f"Recognised no more often than by guessing ({share:.1f}%): "
         f"{abbreviated(missed, LISTED)}. Look at their images, and teach it more of them."
     ]
+
+
+def _luck(score: Score, classes: Sequence[Score]) -> float:
+    """Guessing is right once in so many classes, and varies with the number of images."""
+    share, images = 1 / len(classes), {own.classes[0]: own.images for own in classes}
+    if not all(images[name] for name in score.classes):
+        return 100
+    rows = [share * (1 - share) / images[name] for name in score.classes]
+    return 100 * (share + CHANCE_DEVIATIONS * sqrt(sum(rows)) / len(rows))
 
 
 def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
@@ -203,7 +229,8 @@ def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
     )
     return [
         f"Old classes lost more than a third of their accuracy: {changes}. A larger memory "
-        "keeps them better: begin a new model with one, or learn the new classes for fewer epochs."
+        "keeps them better: begin a new model with one, or learn again, from the model as it was "
+        "before, for fewer epochs."
     ]
 
 
@@ -218,4 +245,4 @@ def _about_unmeasured(classes: Sequence[Score]) -> list[str]:
     unmeasured = [repr(score.classes[0]) for score in classes if not score.images]
     if not unmeasured:
         return []
-    return [f"Not measured, for there are no test images of {abbreviated(unmeasured, LISTED)}."]
+    return [f"Not measured: there are no test images of {abbreviated(unmeasured, LISTED)}."]

@@ -105,6 +105,8 @@ def _function(where: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     if not module or not name.isidentifier():
         raise _refusal(where, "write it as package.module:function")
+    if module.endswith(".py"):
+        raise _refusal(where, f"leave out .py: {module.removesuffix('.py')}:{name}")
     if here not in sys.path:
         sys.path.insert(0, here)
     try:

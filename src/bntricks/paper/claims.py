@@ -31,10 +31,20 @@ SPECIAL = re.compile(
 )
 
 
+LISTS = {"acc_after_each_task": "acc_after:K"}
+"""Metrics that are several numbers, and the name of one of them."""
+NUMBERS = (*(name for name in METRICS if name not in LISTS), *ELSEWHERE)
+SPECIAL_NAMES = "previous, learned, every_task, acc_after:K, accuracy:I:J, biased_phi.acc_lost, "
+SPECIAL_NAMES += "biased_phi.last_task_gained, phi.oracle_gain, phi.oracle_acc, phi.task_acc and "
+SPECIAL_NAMES += "phi.memory_acc"
+
+
 def _check_metric(metric: str) -> str:
-    known = (*METRICS, *ELSEWHERE)
-    if metric not in known and not SPECIAL.fullmatch(metric):
-        raise ValueError(f"unknown metric {metric!r}: there are {', '.join(known)}")
+    if metric in LISTS:
+        raise ValueError(f"{metric} is a list: a claim needs one number, such as {LISTS[metric]}")
+    if metric not in NUMBERS and not SPECIAL.fullmatch(metric):
+        names = f"{', '.join(NUMBERS)}, {SPECIAL_NAMES}"
+        raise ValueError(f"unknown metric {metric!r}: there are {names}")
     return metric
 
 
@@ -94,7 +104,10 @@ class Claim(BaseModel):
         if (self.margin is None) == (self.kind == "similar"):
             raise ValueError(f"{self.text!r}: a margin belongs to kind similar, and only there")
         if (len(self.along) < 2) == (self.kind == "trend"):
-            raise ValueError(f"{self.text!r}: kind trend, and only it, needs two variants in along")
+            raise ValueError(
+                f"{self.text!r}: kind trend needs at least two variants in `along`; other kinds "
+                "take none"
+            )
         if self.metric == "every_task" and self.kind != "greater":
             raise ValueError(f"{self.text!r}: every_task is for kind greater")
         if self.b is not None and self.b.stream != self.a.stream:

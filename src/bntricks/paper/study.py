@@ -119,6 +119,10 @@ class Study(BaseModel):
     def _consistent(self) -> Study:
         if self.streams and not self.scale:
             raise ValueError(f"{self.name}: a study with runs needs one of {', '.join(SCALES)}")
+        for scale in self.scale.values():
+            for name in sorted(scale.by_stream.keys() - {*self.streams}):
+                near = did_you_mean(name, self.streams)
+                raise ValueError(f"{self.name}: by_stream has {name}, no stream of it{near}")
         labels = [variant.label for variant in self.variants]
         if len(set(labels)) < len(labels):
             raise ValueError(f"{self.name}: two variants have the same label")
@@ -149,6 +153,10 @@ class Study(BaseModel):
 
     def checked_scale(self, scale: ScaleName | None) -> ScaleName:
         """This scale, which the study must have; by default `lite`, or else its largest."""
+        if not self.scale:
+            raise UserError(
+                f"{self.name} trains nothing, so it has no scale and no claims to judge"
+            )
         if scale is None:
             return min(self.scale, key=lambda each: (each != "lite", SCALES.index(each)))
         if scale not in self.scale:

@@ -19,12 +19,19 @@ def run_command(config: Config) -> str:
     """The same for a run that has no record yet."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper, imports = knobs.pop("hyper"), knobs.pop("imports")
+    hyper, imports, ranks = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
     own = {"import": list(imports)}
     flags = [words_of(*each) for part in (own, always, changed, hyper) for each in part.items()]
-    return shlex.join(["bnt", "run", *chain(*flags)])
+    return shlex.join([*start(ranks), "run", *chain(*flags)])
+
+
+def start(ranks: int) -> list[str]:
+    """The words that `run` comes after. A run that was split is split by torchrun again."""
+    if ranks == 1:
+        return ["bnt"]
+    return ["torchrun", "--nproc-per-node", str(ranks), "-m", "bntricks"]
 
 
 def caveat(record: Record) -> str:

@@ -29,6 +29,8 @@ FINDINGS = (
     ),
 )
 """By the sign of the intervals: what is said of one, and of several."""
+DIGITS = 1
+"""Of a gain as printed. No word about it rests on digits that nobody sees."""
 BAR = 15
 
 
@@ -41,20 +43,22 @@ class Gain:
 
     @property
     def sign(self) -> int:
-        """That of the interval; 0 if it includes 0, or if there is none."""
+        """That of the interval as it is printed; 0 if it includes 0, or if there is none."""
         low, high = self.difference.low, self.difference.high
         if low is None or high is None:
             return 0
+        low, high = round(low, DIGITS), round(high, DIGITS)
         return 1 if low > 0 else -1 if high < 0 else 0
 
     def __str__(self) -> str:
         difference = self.difference
         if difference.mean is None:
             return f"{metric_title(self.metric)} not measured"
-        text = f"{metric_title(self.metric)} {difference.mean:+.1f}"
+        text = f"{metric_title(self.metric)} {difference.mean:+.{DIGITS}f}"
         if difference.low is None:
             return text
-        return f"{text} (95% interval {difference.low:.1f} to {difference.high:.1f})"
+        interval = f"{difference.low:.{DIGITS}f} to {difference.high:.{DIGITS}f}"
+        return f"{text} (95% interval {interval})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from bntricks.report.charts import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure
 from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.panels import MOST_PANELS, by_method
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, drawable, number
+from bntricks.report.tables import SKIPPED, Cell, Table, distinct, drawable, number
 from bntricks.runs.record import Record
 
 CLASSES_UP_TO = 20
@@ -26,33 +26,34 @@ WIDEST, PHONE = 760, 350
 
 def class_table(groups: Sequence[Group]) -> Table | None:
     """A row for each class, a column for each group of runs; None if none of them says."""
-    told = _told(groups)
-    if not told:
+    recorded = _recorded(groups)
+    if not recorded:
         return None
-    data = next(iter(told.values()))[0].data
+    data = next(iter(recorded.values()))[0].data
+    names = distinct(data.class_names)
     rows = []
     for label in chain.from_iterable(data.classes):
         cells = []
-        for records in told.values():
+        for records in recorded.values():
             values = [r.class_accuracy[label] for r in records if r.class_accuracy is not None]
             known = [value for value in values if value is not None]
             cells.append(number(mean(known), 1, sd=sd(known)) if known else SKIPPED)
-        rows.append((Cell(data.class_names[label]), *cells))
+        rows.append((Cell(names[label]), *cells))
     title = f"Accuracy of each class after the last task, {_where(groups)}"
-    return Table(title, ("Class", *told), tuple(rows))
+    return Table(title, ("Class", *recorded), tuple(rows))
 
 
 def confusion(groups: Sequence[Group]) -> Figure | None:
     """Of all test images of a class, how many were taken for which, in percent over all seeds.
     Tasks stand for their classes where there are too many to show."""
-    told = _told(groups)
-    if not told:
+    recorded = _recorded(groups)
+    if not recorded:
         return None
-    classes = next(iter(told.values()))[0].data.classes
+    classes = next(iter(recorded.values()))[0].data.classes
     by_class = sum(map(len, classes)) <= CLASSES_UP_TO
     rows: list[Row] = []
     order: dict[str, None] = {}
-    for label, records in told.items():
+    for label, records in recorded.items():
         names = _names(records[0], by_class=by_class)
         order |= dict.fromkeys(names.values())
         shares = _shares(records, names)
@@ -103,21 +104,21 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         + ("." if by_class else ", or taken for another class of the same task.")
     )
     title = f"Confusion, {_where(groups)}"
-    name, folded = f"confusion-{groups[0].stream}", len(told) > MOST_PANELS
+    name, folded = f"confusion-{groups[0].stream}", len(recorded) > MOST_PANELS
     return Figure(name, title, text, chart, rows, beside=beside, folded=folded)
 
 
-def _told(groups: Sequence[Group]) -> dict[str, list[Record]]:
+def _recorded(groups: Sequence[Group]) -> dict[str, list[Record]]:
     """The runs that say, by the label of their group."""
-    told = {g.label: [r for r in g.records if r.confusion is not None] for g in groups}
-    return {label: records for label, records in told.items() if records}
+    recorded = {g.label: [r for r in g.records if r.confusion is not None] for g in groups}
+    return {label: records for label, records in recorded.items() if records}
 
 
 def _names(record: Record, *, by_class: bool) -> dict[int, str]:
     """What each label is shown as, in the order of the tasks."""
-    names = record.data.class_names
+    names = distinct([drawable(name) for name in record.data.class_names])
     return {
-        label: drawable(names[label]) if by_class else f"{number}"
+        label: names[label] if by_class else f"{number}"
         for number, classes in enumerate(record.data.classes, start=1)
         for label in classes
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from bntricks.report.tables import csv_text, to_csv, to_markdown
 from bntricks.stopping import postponed
 
 PAGE = "report.html"
+WRITTEN = ".report-files.json"
+"""What a report consists of, each file with the SHA-256 of its content."""
 PIXELS_PER_INCH = 200
 STYLE: dict[str, Any] = {
     "background": "white",
@@ -85,7 +88,10 @@ def table_files(report: Report) -> dict[str, str]:
 def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
     """Write all of these files or none; the page's path. Each is written beside its place first,
     so that nothing but the renaming is left to do when the first one is replaced; two writers take
-    turns, and a request to stop waits until the last one is in its place."""
+    turns, and a request to stop waits until the last one is in its place. What only an earlier
+    report wrote is removed, unless somebody has changed it since."""
+    written = {name: sha256(content).hexdigest() for name, content in contents.items()}
+    contents = {**contents, WRITTEN: json.dumps(written, indent=1).encode()}
     places = {regular_file(folder / name): content for name, content in contents.items()}
     partial = {path: path.with_name(f".{path.name}{PARTIAL}") for path in places}
     parents = {path.parent for path in (folder / PAGE, *places)}
@@ -96,13 +102,30 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
             try:
                 for path, content in places.items():
                     partial[path].write_bytes(content)
+                outdated = [*_outdated(folder, contents)]
                 with postponed():
                     for path in places:
                         partial[path].replace(path)
+                    for path in outdated:
+                        path.unlink()
             finally:
                 for parent in parents:
                     remove_leftovers(parent)
     return folder / PAGE
+
+
+def _outdated(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Path]:
+    """What an earlier report left in this folder, and this one does not have."""
+    try:
+        earlier = json.loads((folder / WRITTEN).read_bytes())
+    except (OSError, ValueError):
+        return
+    for name, digest in earlier.items() if isinstance(earlier, dict) else ():
+        path = folder / name
+        inside = not Path(name).is_absolute() and ".." not in Path(name).parts
+        own = inside and path.is_file() and not path.is_symlink()
+        if name not in contents and own and sha256(path.read_bytes()).hexdigest() == digest:
+            yield path
 
 
 @contextmanager
@@ -124,13 +147,13 @@ def svg(figure: Figure) -> bytes:
 
 def rendered(figure: Figure) -> dict[str, bytes]:
     """The figure's four files by name."""
-    spec = json.dumps(figure.spec)
+    drawn = svg(figure)
     rows = [row.values() for row in figure.rows]
     with _drawing(figure):
         contents = {
-            "svg": svg(figure),
-            "pdf": vl_convert.vegalite_to_pdf(spec, **offline(figure)),
-            "png": vl_convert.vegalite_to_png(spec, ppi=PIXELS_PER_INCH, **offline(figure)),
+            "svg": drawn,
+            "pdf": vl_convert.svg_to_pdf(drawn.decode()),
+            "png": vl_convert.svg_to_png(drawn.decode(), ppi=PIXELS_PER_INCH),
             "csv": csv_text(figure.rows[0], rows).encode(),
         }
     return {f"{figure.name}.{ending}": content for ending, content in contents.items()}

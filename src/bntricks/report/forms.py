@@ -15,7 +15,7 @@ from bntricks.report.tables import SKIPPED, Cell, Table, number
 
 METRICS = ("acc", "bwt")
 BOUNDS = ("joint", "sgd")
-"""What no method is expected to leave: all data at once, and nothing against forgetting."""
+"""Upper and lower bound: all data at once, and no protection against forgetting."""
 BNT = "-bnt"
 BOLD = (
     "Bold: the best of a method and its BN Tricks forms, or of all rows if there are none, among "

@@ -85,7 +85,8 @@ def latex(text: str) -> str:
     for symbol in SYMBOLS.finditer(text):
         parts += [_plain(text[end : symbol.start()]), _symbol(symbol)]
         end = symbol.end()
-    return "".join([*parts, _plain(text[end:])]).replace("--", "-{}-")
+    joined = "".join([*parts, _plain(text[end:])])
+    return re.sub("-(?=-)", "-{}", joined)  # two would make a dash
 
 
 def _plain(text: str) -> str:
@@ -120,7 +121,7 @@ def _by_height(table: Table) -> Iterator[Table]:
     first, lines = 0, 0
     for index in range(len(table.rows)):
         own = _lines(table, index)
-        if lines + own > LINES:
+        if index > first and lines + own > LINES:
             yield _rows(table, first, index)
             first, lines = index, 0
         lines += own
@@ -134,7 +135,7 @@ def _rows(table: Table, first: int, end: int) -> Table:
 
 
 def _lines(table: Table, row: int) -> int:
-    """How many lines a row takes, if the ends of lines stay empty for a sixth."""
+    """How many lines a row takes, assuming that a sixth of each line stays empty."""
     room = COLUMN if _least_width(table) <= COLUMN else TEXT
     widths = [each[2:-3] for each in _alignments(table, room, SMALLEST) if each[0] == "p"]
     cells = [cell for index, cell in enumerate(table.rows[row]) if _paragraph(table, index)]

@@ -18,6 +18,7 @@ from PIL import Image, ImageColor
 from bntricks.errors import UserError
 from bntricks.report.charts import SHAPES, Figure, Row, faded, legend_pick
 from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.tables import distinct
 from bntricks.runs import maps
 from bntricks.runs.maps import BiasedPhi, Map, Panel
 from bntricks.runs.record import Record
@@ -122,9 +123,7 @@ def _map(record: Record, probe: str) -> Map | None:
 
 def _chart(features: Map, panels: Mapping[str, Panel]) -> tuple[Any, list[Row]]:
     """The chart of these panels by title, turned towards the first, and the rows of its points."""
-    # Equal names get the label's number.
-    named = features.class_names
-    names = [k if named.count(k) == 1 else f"{k} ({label})" for label, k in enumerate(named)]
+    names = distinct(features.class_names)
     points, backgrounds = [], []
     first: np.ndarray | None = None
     for title, panel in panels.items():

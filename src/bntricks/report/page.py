@@ -20,7 +20,7 @@ from bntricks.report.groups import Group, stream_title
 from bntricks.report.markup import data_script, details, form_html, table_html
 from bntricks.report.opening import overview_html
 from bntricks.report.overview import counted
-from bntricks.report.tables import Table, only, plain_cell
+from bntricks.report.tables import Table, knob_text, only, plain_cell
 from bntricks.runs.record import Record
 
 MODEL = "model.safetensors"
@@ -157,19 +157,13 @@ def figure_html(figure: Figure) -> str:
 def _runs(group: Group) -> str:
     knobs = {**group.knobs, **group.records[0].versions}
     pairs = "".join(
-        f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_knob(value))}</dd></div>"
+        f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(knob_text(value))}</dd></div>"
         for key, value in knobs.items()
     )
     count = counted(len(group.records), "run")
     runs = "".join(map(_run, group.records))
     title = f"{group.label} on {stream_title(group.stream)}: {count}"
     return details(title, f"<dl>{pairs}</dl>{runs}")
-
-
-def _knob(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {number}" for name, number in value.items()) or "none"
-    return "none" if value is None else str(value)
 
 
 def _run(record: Record) -> str:

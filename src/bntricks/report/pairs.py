@@ -16,8 +16,9 @@ from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.lines import curves, per_task
 from bntricks.report.metrics import chosen, metric_title
 from bntricks.report.records import load_records
+from bntricks.report.results import p_value
 from bntricks.report.statistics import contrast, estimate, mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, interval, number
+from bntricks.report.tables import SKIPPED, Cell, Table, interval, knob_text, number
 from bntricks.report.verdicts import by_seed
 from bntricks.runs.record import Record
 
@@ -123,18 +124,12 @@ def _configuration(pair: Pair) -> Table:
     ]
     names = dict.fromkeys(key for side in sides for key in side)
     rows = tuple(
-        (Cell(key.replace("_", " ")), *(Cell(_text(side.get(key))) for side in sides))
+        (Cell(key.replace("_", " ")), *(Cell(knob_text(side.get(key))) for side in sides))
         for key in names
         if sides[0].get(key) != sides[1].get(key)
     )
     notes = () if rows else ("Nothing: the same configuration, data and versions.",)
     return Table("What differs in configuration", ("", *SIDES), rows, notes)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
-    return "none" if value is None else str(value)
 
 
 def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
@@ -149,7 +144,7 @@ def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
                 *(_spread(list(side.values())) for side in sides),
                 number(difference.mean) if difference.n else SKIPPED,
                 interval(difference.low, difference.high),
-                number(difference.p, 3),
+                p_value(difference.p),
                 number(difference.n, 0),
             )
         )

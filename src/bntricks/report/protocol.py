@@ -8,12 +8,8 @@ from typing import Any
 
 from bntricks.paper import Entry, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
-from bntricks.runs.config import Config
+from bntricks.runs.config import NOT_PROTOCOL, Config
 
-NO_DEPARTURE = {"method", "hyper", "stream", "seed", "imports", "device", "threads", "compile"}
-NO_DEPARTURE |= {"deterministic", "ranks"}
-"""Knobs that a row shows anyway, that are a method's own, or that change how a run is computed and
-not what."""
 NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
 NOT_SET |= {"momentum": "0.1"}
 """What an option without a value means."""
@@ -40,7 +36,7 @@ def departures(*groups: Group) -> list[str]:
 def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
     """By name, our value and the paper's."""
     default, reported = Config().model_dump(mode="json"), load_reported()
-    skipped = NO_DEPARTURE | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
+    skipped = NOT_PROTOCOL | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
     for key in default:
         if key not in skipped and group.knobs[key] != default[key]:
             yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])

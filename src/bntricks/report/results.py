@@ -73,7 +73,7 @@ def verdict_table(
             "Paper": number(judged.paper),
             f"Ours {remark}".rstrip(): number(judged.ours),
             "95% interval": interval(judged.low, judged.high, DIGITS),
-            "p (Holm)": _p(judged.p_holm),
+            "p (Holm)": p_value(judged.p_holm),
             "Seeds": number(judged.seeds, 0),
             "Decided by": Cell(judged.rule),
             "Compared": Cell(compared(judged.claim)),
@@ -102,7 +102,7 @@ def _verdict(judged: Judgement) -> str:
     return f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict
 
 
-def _p(p: float | None) -> Cell:
+def p_value(p: float | None) -> Cell:
     """A p-value; one that would print as 0 is less than the last digit."""
     least = 10**-P_DIGITS
     if p is not None and p < least / 2:
@@ -215,7 +215,7 @@ def _notes(groups: Sequence[Group]) -> list[str]:
     notes += protocol_notes(groups)
     if any(group.cut_down for group in groups):
         notes.append(
-            "Cut-down: learned from so many of the official training images, and not comparable "
-            "with numbers of the whole data."
+            "Cut-down: trained on only that many of the official training images, and not "
+            "comparable with numbers of the whole data."
         )
     return notes

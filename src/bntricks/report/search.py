@@ -42,8 +42,8 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The outcome of a search, cell by cell in the order of the search."""
+class SearchResult:
+    """What came of a search, cell by cell in the order of the search."""
 
     cells: tuple[Cell, ...]
 
@@ -81,25 +81,25 @@ class Found:
             return f"{text}."
         text += f", {self.lead.mean:.1f} more than {self.ranked[1]}"
         if self.lead.low is None or self.lead.high is None:
-            return f"{text}; with one seed, nobody knows whether that is chance."
+            return f"{text}; one seed cannot show whether this is chance."
         interval = f"95% interval {self.lead.low:.1f} to {self.lead.high:.1f}"
-        sure = "" if self.lead.low > 0 else "; more seeds may choose another"
+        sure = "" if round(self.lead.low, 1) > 0 else "; more seeds may choose another"
         return f"{text} ({interval}{sure})."
 
 
-def command(found: Found) -> str | None:
+def command(result: SearchResult) -> str | None:
     """What trains the best cell on all training images, and tests it on the test images."""
-    return None if found.config is None else run_command(found.config)
+    return None if result.config is None else run_command(result.config)
 
 
 def worded(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def table(found: Found) -> Table:
+def table(result: SearchResult) -> Table:
     """A row for each cell, best first; those that failed come last."""
-    best = found.best
-    rest = [cell for cell in found.cells if cell.failed or not cell.records]
+    best = result.best
+    rest = [cell for cell in result.cells if cell.failed or not cell.records]
     rows = [
         {
             **{knob: _knob(value) for knob, value in cell.knobs.items()},
@@ -107,17 +107,17 @@ def table(found: Found) -> Table:
             "Seeds": number(len(cell.records), 0),
             "Failed": number(cell.failed, 0) if cell.failed else TableCell(),
         }
-        for cell in [*found.ranked, *rest]
+        for cell in [*result.ranked, *rest]
     ]
     note = "ACC on validation images, mean ± standard deviation over seeds. No test image was used."
-    return table_of("Search", rows, [note, str(found)])
+    return table_of("Search", rows, [note, str(result)])
 
 
-def heat_map(found: Found) -> Figure | None:
+def heat_map(result: SearchResult) -> Figure | None:
     """ACC by the values of two knobs; None if these cells make no map, or none has finished."""
-    if not is_map(found):
+    if not is_map(result):
         return None
-    names = list(found.cells[0].knobs)
+    names = list(result.cells[0].knobs)
     rows: list[Row] = [
         {
             **{name: drawable(worded(value)) for name, value in cell.knobs.items()},
@@ -125,14 +125,14 @@ def heat_map(found: Found) -> Figure | None:
             "sd": cell.sd,
             "seeds": len(cell.records),
         }
-        for cell in found.cells
+        for cell in result.cells
         if cell.acc is not None
     ]
     if not rows:
         return None
     # Fields by position: a knob's name may mean something to the charting library.
     drawn = [{**row, "a": row[names[0]], "b": row[names[1]]} for row in rows]
-    down, across = (axis_values(found, name) for name in names)
+    down, across = (axis_values(result, name) for name in names)
     ordered = [[drawable(worded(value)) for value in values] for values in (down, across)]
     base = alt.Chart(alt.InlineData(values=drawn)).encode(
         x=alt.X("b:O", title=names[1], sort=ordered[1], axis=alt.Axis(labelAngle=0)),
@@ -156,29 +156,29 @@ def heat_map(found: Found) -> Figure | None:
     return Figure("search", f"ACC by {names[0]} and {names[1]}", text, chart, rows)
 
 
-def is_map(found: Found) -> bool:
+def is_map(result: SearchResult) -> bool:
     """Whether two knobs were searched, and at least half of their combinations tried."""
-    knobs = list(found.cells[0].knobs)
+    knobs = list(result.cells[0].knobs)
     if len(knobs) != 2:
         return False
-    down, across = (len(axis_values(found, knob)) for knob in knobs)
-    return down * across <= 2 * len(found.cells)
+    down, across = (len(axis_values(result, knob)) for knob in knobs)
+    return down * across <= 2 * len(result.cells)
 
 
-def axis_values(found: Found, knob: str) -> list[Any]:
+def axis_values(result: SearchResult, knob: str) -> list[Any]:
     """The values of a knob in the order of an axis: numbers by size, others as they came."""
-    values = list(dict.fromkeys(cell.knobs[knob] for cell in found.cells))
+    values = list(dict.fromkeys(cell.knobs[knob] for cell in result.cells))
     numeric = all(isinstance(value, int | float) for value in values)
     return sorted(values) if numeric else values
 
 
-def section(found: Found, made_by: str | None) -> Section:
+def section(result: SearchResult, made_by: str | None) -> Section:
     """The search as the first part of a report's page."""
-    figure = heat_map(found)
+    figure = heat_map(result)
     parts = [
-        f"<p>{escape(str(found))}</p>",
+        f"<p>{escape(str(result))}</p>",
         "" if figure is None else figure_html(figure),
-        table_html(table(found), "search-table"),
+        table_html(table(result), "search-table"),
     ]
     if made_by is not None:
         words = "The best cell, trained on all training images and tested on the test images:"

@@ -134,6 +134,18 @@ def plain_cell(value: object, form: str = ".2f") -> Cell:
     return number(value, 0) if isinstance(value, int) else Cell("" if value is None else str(value))
 
 
+def knob_text(value: object) -> str:
+    """The value of an option in words."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names of classes by label; equal ones get the label's number."""
+    return [k if names.count(k) == 1 else f"{k} ({label})" for label, k in enumerate(names)]
+
+
 def drawable(text: str) -> str:
     """Text for a chart. The library that draws it aborts the process over control characters, and
     fails if it has to cut a name in the middle of a character beyond 16 bits."""

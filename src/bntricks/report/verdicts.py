@@ -17,7 +17,7 @@ from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.report.mixtures import check_one_protocol
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
-from bntricks.runs.config import NORM_KNOBS, Config
+from bntricks.runs.config import NORM_KNOBS, NOT_PROTOCOL, Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
@@ -44,9 +44,6 @@ DIGITS, P_DIGITS = 2, 3
 
 CHANGED = "changed protocol"
 """Why runs with other options than the study's are not judged."""
-NO_CHANGE = {"method", "stream", "hyper", "imports", "device", "threads", "compile"}
-NO_CHANGE |= {"deterministic", "ranks"}
-"""Options that a study does not set, or that no result depends on but for its last bits."""
 DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
 """Options that a run does not keep if nothing in it uses them."""
 
@@ -108,8 +105,13 @@ def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group
         group
         for group in groups
         if (group.method, group.stream) == (side.method, side.stream)
-        and all(group.knobs[key] == value for key, value in wanted.items())
+        and all(_has(group, key, value) for key, value in wanted.items())
     ]
+
+
+def _has(group: Group, key: str, value: Any) -> bool:
+    """Whether these runs are those with this value: without a memory, they are of any size."""
+    return group.knobs[key] == value or (key in OF_THE_MEMORY and group.knobs["memory"] is None)
 
 
 def value(record: Record, metric: str) -> float | None:
@@ -148,7 +150,7 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
     return {
         key: (own, wanted[key])
         for key, own in group.knobs.items()
-        if key in wanted.keys() - NO_CHANGE
+        if key in wanted.keys() - NOT_PROTOCOL
         and own != wanted[key]
         # A run has the default of an option that its method or norm does not use.
         and not (key in DROPPED and own == default[key])

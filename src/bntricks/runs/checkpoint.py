@@ -92,6 +92,9 @@ class Checkpoints:
             return state
         return None
 
+    def exist(self) -> bool:
+        return any((self.folder / name).exists() for name in (NEWEST, BEFORE))
+
     def remove(self) -> None:
         for name in (NEWEST, BEFORE):
             if (path := self.folder / name).is_dir():

@@ -25,6 +25,11 @@ NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
 READINGS = ("wa-eval", "bic", "il2m", "prior")
 """Corrections that only rescore: they are read off the very network that `none` trains."""
 
+NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "imports", "device", "threads", "compile"}
+NOT_PROTOCOL |= {"deterministic", "ranks"}
+"""Options that say what is compared, or how a run is computed: no result depends on the latter but
+for its last bits."""
+
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -68,13 +73,13 @@ class Config(BaseModel):
     `steps`, to a tenth after half of the task and again after three quarters; `one-cycle`, a
     warm-up and a decay."""
     clip: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """Longest gradient: one with a larger norm is scaled down to it [default: any]."""
+    """Largest gradient norm: longer gradients are scaled down to it [default: no limit]."""
     even_batches: Annotated[bool, Parameter(negative=())] = False
-    """Make the batches of an epoch as large as each other. By default the last one has what is
-    left, and a step on a handful of images can undo an epoch."""
+    """Make all batches of an epoch about the same size. By default the last one gets the
+    remainder, and a step on a handful of images can undo an epoch."""
     memory: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
-    memory_batch: Count = 32
+    memory_batch: Annotated[int, Field(ge=2)] = 32
     """Images in a batch drawn from the memory."""
     balance: Literal["count", "ratio"] = "count"
     """How the balanced batch is made: `count` allows for new images already in the memory
@@ -123,7 +128,7 @@ class Config(BaseModel):
     image_size: Annotated[int, Field(ge=8, le=512)] | None = None
     """Side to shrink images to (area mean) [default: their own; folder: 32]."""
     images_per_class: Count | None = None
-    """Take the first so many training images of each class [default: all]."""
+    """Use only the first N training images of each class [default: all]."""
     classes_per_task: Count | None = None
     """Classes in each task; the last may have fewer [default: the stream's; folder: 2]."""
     first: Count | None = None
@@ -149,8 +154,8 @@ class Config(BaseModel):
     """Arithmetic of the passes: float32, bfloat16 in forward passes where it is safe (autocast),
     or, on CUDA, TF32, which rounds products of float32."""
     deterministic: Annotated[bool, Parameter(negative=())] = False
-    """Allow no kernel whose sums come out in any order: on CUDA, the same bits each time, more
-    slowly. On the CPU they are the same anyhow."""
+    """Allow only kernels that add in a fixed order: on CUDA, the same bits every time, but slower.
+    On the CPU this makes no difference."""
     compile: Annotated[bool, Parameter(negative=())] = False
     """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""

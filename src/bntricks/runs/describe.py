@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from bntricks.recipes.language import Method
 from bntricks.recipes.phi_share import new_share
@@ -99,8 +101,14 @@ def digest(learner: Learner) -> dict[str, str]:
     }
 
 
+def reset_peak_memory() -> None:
+    """Let the peak be that of what follows, where the system allows it, as Linux mostly does."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # see proc(5)
+
+
 def peak_memory_mb() -> float:
-    """Of this process; 0 on systems that do not say."""
+    """Of this process since it began, or since the last reset; 0 on systems that do not say."""
     if sys.platform == "win32":
         return 0.0
     import resource

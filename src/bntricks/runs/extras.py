@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 from bntricks.errors import UserError
-from bntricks.runs import models, network, probes
+from bntricks.runs import maps, models, network, probes
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.runs.train import Probe
@@ -58,13 +58,13 @@ class Extras:
         if self.save and not all(
             p.is_file() for p in models.paths_in(folder, self.save, len(stream))
         ):
-            missing.append("its network was not saved")
+            missing.append("saving its network")
         if self.epoch_accuracy and record.epoch_accuracy is None:
-            missing.append("its accuracy was not measured after each epoch")
+            missing.append("measuring its accuracy after each epoch")
         if missing:
             raise UserError(
-                f"the run in {folder} is finished, and {' and '.join(missing)}: train it again, to "
-                "the same bits",
+                f"the run in {folder} finished without {' and without '.join(missing)}: train it "
+                "again",
                 remedy="force",
             )
 
@@ -92,6 +92,18 @@ class Extras:
                 models.save(learner, stream, index, config=config, path=path)
 
         return look_and_save
+
+    def remove_others(self, folder: Path, stream: Stream) -> None:
+        """Remove what only an earlier training of this run was asked for."""
+        own = set() if self.save is None else {*models.paths_in(folder, self.save, len(stream))}
+        if self.probe is not None:
+            own.add(maps.path_in(folder, self.probe))
+        if self.keep_network:
+            own.add(folder / network.NAME)
+        earlier = {maps.path_in(folder, name) for name in probes.PROBES}
+        earlier |= {*models.paths_in(folder, "every task", len(stream)), folder / network.NAME}
+        for path in earlier - own:
+            path.unlink(missing_ok=True)
 
     def finish(self, learner: Learner, stream: Stream, folder: Path, config: Config) -> None:
         """What is done when the last task is over."""

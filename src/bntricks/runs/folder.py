@@ -24,7 +24,7 @@ from bntricks.methods import same_recipe
 from bntricks.runs import probes, record_file as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
-from bntricks.runs.describe import describe
+from bntricks.runs.describe import describe, reset_peak_memory
 from bntricks.runs.extras import Extras
 from bntricks.runs.loggers import CSV, logging
 from bntricks.runs.models import When
@@ -61,9 +61,11 @@ def run(
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
     not looked at it, its network was not kept, or its `readings` were not taken, it is trained
-    again, to the same bits; if it lacks what `save` or `epoch_accuracy` ask for, only `force` does
-    that (see `Extras`). A run that is a reading of another is that one's. `log` names `LOGGERS`
-    that get its numbers on the way; `tensorboard` is one of them."""
+    again, to the same bits where versions and machine are the same; if it lacks what `save` or
+    `epoch_accuracy` ask for, only `force` does that (see `Extras`). A run that is a reading of
+    another is that one's. `log` names `LOGGERS` that get its numbers on the way; `tensorboard` is
+    one of them."""
+    reset_peak_memory()
     stream, asked = resolve(config, data, sink)
     config = trunk(asked)
     reading = None if asked == config else name_of(asked)
@@ -175,6 +177,7 @@ class _Work:
         with held(folder, lock=folder / "lock"):
             remove_leftovers(folder)
             if force:
+                records.set_aside(folder)
                 probes.forget(folder)
                 for name in (LOG, CSV):
                     (folder / name).unlink(missing_ok=True)
@@ -201,7 +204,7 @@ class _Work:
                     with within_memory():
                         return self._train(ranks, tell)
             except PlannedError:
-                if fresh:
+                if fresh and not self.checkpoints.exist():
                     shutil.rmtree(folder)
                 raise
 
@@ -233,10 +236,16 @@ class _Work:
             epoch_accuracy=self.extras.epoch_accuracy,
             read=self.extras.readings,
         )
-        record = describe(config, stream, outcome).model_copy(update=probes.findings(folder))
+        record = describe(config, stream, outcome)
+        replaced = records.replaced_by(record, folder)
+        if replaced is not None:
+            self.extras.remove_others(folder, stream)
+        record = record.model_copy(update=probes.findings(folder))
         self.extras.finish(outcome.learner, stream, folder, config)
         records.save(record, folder)
         self.checkpoints.remove()
+        if replaced is not None:
+            warning(tell)(records.replacement(replaced, record, folder))
         tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
         return record
 

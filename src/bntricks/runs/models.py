@@ -50,9 +50,9 @@ def _new_classes(seen: Sequence[Task]) -> list[tuple[int, ...]]:
     known: set[int] = set()
     tasks = []
     for task in seen:
-        came = dict.fromkeys((*task.classes, *torch.unique(task.train.y).tolist()))
-        tasks.append(tuple(label for label in came if label not in known))
-        known.update(came)
+        labels = dict.fromkeys((*task.classes, *torch.unique(task.train.y).tolist()))
+        tasks.append(tuple(label for label in labels if label not in known))
+        known.update(labels)
     return [classes for classes in tasks if classes]
 
 

@@ -92,6 +92,7 @@ class Record(Part):
     tracking_forwards: Count = 0
     tracking_skipped: Count = 0
     peak_memory_mb: Amount = 0.0
+    """Of the process while it ran; where the system cannot reset it, since the process began."""
     new_share_of_phi: Share | None = None
     """The newest task's part of φ when the fifth task ends; None where the recipe and the options
     leave it open, and in older records."""
@@ -202,6 +203,8 @@ class Record(Part):
         names = (*METRICS, *ELSEWHERE, "class_accuracy")
         derived = {key: given.pop(key) for key in names if key in given}
         within = given.pop("task_il", {})
+        if not isinstance(within, dict):
+            raise ValueError("task_il is not a JSON object")
         record = cls.model_validate(given)
         for key, value in named.items():
             if value != getattr(record.config, key):

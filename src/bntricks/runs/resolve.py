@@ -43,7 +43,8 @@ def resolve(
     imports = own_code(config)
     config = with_hyper(config, config.stream)
     method = recipe(config)
-    find_optimiser(config.optimiser, config.sgd_momentum), SCHEDULES.find(config.schedule)
+    find_optimiser(config.optimiser, config.sgd_momentum)
+    SCHEDULES.find(config.schedule)
     check_rate(config.lr)
     check_device(config.device)
     if config.precision == "bf16":
@@ -53,7 +54,7 @@ def resolve(
     check_ranks(config, method)
     check_norm(config, method)
     check_blurry(config, method)
-    network = own_network(config)
+    used = normalised(config)
     stream = open_stream(
         config.stream,
         data=data,
@@ -75,17 +76,25 @@ def resolve(
         stream = with_validation(stream, config.validation)
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")
-    default = Config()
-    change: dict[str, Any] = {"memory": config.memory or stream.memory, "imports": imports}
-    if method.memory is not None and (least := method.memory.one_each):
+    memory = None if method.memory is None else config.memory or stream.memory
+    if method.memory is not None and memory is not None and (least := method.memory.one_each):
         needed = {"class": len(stream.class_names), "task": len(stream)}[least]
-        if change["memory"] < needed:
+        if memory < needed:
             raise UserError(
                 f"{config.method} keeps an image of each {least}, and there are {needed}: make it "
                 f"{needed} or more",
                 option="memory",
-                value=change["memory"],
+                value=memory,
             )
+    return stream, used.model_copy(update={"memory": memory, "imports": imports})
+
+
+def normalised(config: Config) -> Config:
+    """With what `resolve` fills in and drops, as far as that depends on no image: the memory may
+    still be the stream's."""
+    config = with_hyper(config, config.stream)
+    method, default = recipe(config), Config()
+    change = own_network(config)
     if method.memory is None:
         change |= {"memory": None, "memory_batch": default.memory_batch}
     if not concerns(method) and not published_otherwise(config):
@@ -96,8 +105,7 @@ def resolve(
         change["recalibrate"] = default.recalibrate
     if config.sgd_momentum == own_momentum(config.optimiser):
         change["sgd_momentum"] = None
-    change |= network | unused_knobs(config)
-    return stream, config.model_copy(update=change)
+    return config.model_copy(update=change | unused_knobs(config))
 
 
 def own_code(config: Config) -> dict[str, str]:

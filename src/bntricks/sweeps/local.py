@@ -25,6 +25,7 @@ from bntricks.errors import PlannedError, RunError
 from bntricks.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.sweeps.once import each_once, finished
 
 if TYPE_CHECKING:
     from bntricks.runs.models import When
@@ -62,8 +63,7 @@ class Shared:
         from bntricks.runs.folder import run
 
         record = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=sink)
-        summary = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
-        sink({"event": "finished", **summary})
+        sink(finished(record))
         return record
 
 
@@ -74,15 +74,25 @@ def sweep(
     workers: int | None = None,
     sink: Sink = lambda event: None,
 ) -> list[Record | Failure]:
-    """The records of these runs, in order. The sink gets every run's events with its index."""
-    count = min(workers or default_workers(configs), len(configs))
+    """The records of these runs, in order. The sink gets every run's events with its index. What
+    several of them have to train is trained once."""
+
+    def train(once: Sequence[Config], shared: Shared, sink: Sink) -> list[Record | Failure]:
+        return _side_by_side(once, shared, workers or default_workers(once), sink)
+
+    return each_once(configs, shared, train, sink)
+
+
+def _side_by_side(
+    configs: Sequence[Config], shared: Shared, workers: int, sink: Sink
+) -> list[Record | Failure]:
     waiting = deque(range(len(configs)))
     results: dict[int, Record | Failure] = {}
     deaths: Counter[int] = Counter()
     crew: dict[Any, _Worker] = {}
     try:
         while waiting or crew:
-            while waiting and len(crew) < count:
+            while waiting and len(crew) < workers:
                 worker = _Worker.start(shared)
                 crew[worker.connection] = worker
                 worker.begin(waiting.popleft(), configs)
@@ -105,7 +115,7 @@ def sweep(
                         results[run] = Failure(configs[run], RunError(f"{text} at the same time"))
                     else:
                         waiting.appendleft(run)
-                        text = f"its process {reason}; another one goes on with it"
+                        text = f"its process {reason}; a new process continues the run"
                         sink({"run": run, "event": "warning", "text": text})
                 crew.pop(connection).dismiss()
     except BaseException:

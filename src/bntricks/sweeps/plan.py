@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.runs.config import Config, parse
+from bntricks.report.groups import OF_THE_MEMORY
+from bntricks.report.verdicts import DROPPED
+from bntricks.runs.config import NOT_PROTOCOL, Config, parse
 
 if TYPE_CHECKING:
     from bntricks.streams import Stream
@@ -32,8 +35,9 @@ def plan(
     device: str = "cpu",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Config]:
-    """The runs of a study, narrowed to some methods, among which may be others than its own, moved
-    to other streams or a device, or with other values of some options."""
+    """The runs of a study, optionally only for some methods (also ones the study does not have), on
+    other streams, on another device, or with other values of some options. As in the study, all
+    runs of a seed come before those of the next."""
     from bntricks.methods import find
 
     added = [name for name in methods if name not in study.methods]
@@ -43,32 +47,78 @@ def plan(
     varied = {key for variant in study.variants for key in variant.values(scale)}
     for key in sorted(varied & options.keys()):
         raise UserError(f"{study.name} compares values of this option: leave it out", option=key)
-    other_streams = [name for name in streams if name not in study.streams]
-    if other_streams and study.streams:
-        # The study's own protocol, on a stream the paper does not have.
-        configs = [
-            config.model_copy(update={"stream": stream})
-            for stream in streams
-            for config in study.configs(scale, seeds=seeds, costly=everything)
-            if config.stream == study.streams[0]
-        ]
-    else:
-        configs = study.configs(scale, seeds=seeds, costly=everything)
-        configs = [config for config in configs if not streams or config.stream in streams]
+    check_claims(study, scale)
+    configs = _on_streams(study, study.configs(scale, seeds=seeds, costly=everything), streams)
     chosen = [config for config in configs if not methods or config.method in methods]
     for name in sorted(set(added) - {config.method for config in chosen}):
         raise UserError(
             f"{study.name} runs each of its variants with methods of its own: it has no runs of "
             f"another, such as {name}"
         )
+    if study.streams and not chosen:
+        raise _nothing_left(study, methods, streams)
     return [parse({**config.model_dump(), "device": device, **options}) for config in chosen]
+
+
+def _on_streams(study: Study, configs: Sequence[Config], streams: Sequence[str]) -> list[Config]:
+    """The runs on some of the study's streams, as it has them, and on others by the protocol of its
+    first."""
+    moved = [
+        config.model_copy(update={"stream": stream})
+        for stream in streams
+        if stream not in study.streams
+        for config in configs
+        if config.stream == study.streams[0]
+    ]
+    own = [config for config in configs if not streams or config.stream in streams]
+    return sorted([*own, *moved], key=lambda config: config.seed)
+
+
+def _nothing_left(study: Study, methods: Sequence[str], streams: Sequence[str]) -> UserError:
+    costly = [
+        f"{pair.method} on {pair.stream}"
+        for pair in study.costly
+        if (not methods or pair.method in methods) and (not streams or pair.stream in streams)
+    ]
+    if not costly:
+        return UserError(f"no runs are left: no variant of {study.name} is for these methods")
+    return UserError(
+        f"no runs are left: {study.name} leaves out {' and '.join(costly)} because of the training "
+        "time; run that too",
+        remedy="all",
+    )
+
+
+def check_claims(study: Study, scale: ScaleName) -> None:
+    """Refuse claims about runs that a report would not recognise: their records have another value
+    of an option than the study, because it is another name of the same, or not used."""
+    from bntricks.runs.resolve import normalised
+
+    for side in dict.fromkeys(side for claim in study.claims for _, side in claim.terms()):
+        values = study.values(scale, side.stream, side.variant)
+        asked = parse({**values, "method": side.method, "stream": side.stream})
+        try:
+            used = normalised(asked)
+        except UserError:  # which is for the run itself to say
+            continue
+        telling = Config.model_fields.keys() - NOT_PROTOCOL - DROPPED
+        telling |= study.variable(scale, side).keys()
+        telling -= OF_THE_MEMORY if used.memory is None else set()
+        for key in sorted(telling):
+            wanted, own = getattr(asked, key), getattr(used, key)
+            if own != wanted:
+                same = f"with {key} {own}" if own is not None else f"without {key}"
+                raise UserError(
+                    f"{study.name}: a claim is about {side} with {key} {wanted}, which is the same "
+                    f"run as {same}: write that, or leave the method out of the variant"
+                )
 
 
 def trainings(configs: Sequence[Config]) -> list[Config]:
     """What has to be trained for these runs, each once: some are readings of others."""
     from bntricks.runs.readings import trunk
 
-    return list({trunk(config).model_dump_json(): trunk(config) for config in configs}.values())
+    return list({each.model_dump_json(): each for each in map(trunk, configs)}.values())
 
 
 def seconds_left(
@@ -80,10 +130,13 @@ def seconds_left(
     from bntricks.runs.folder import finished
     from bntricks.runs.resolve import resolve
 
-    total, measured = 0.0, dict[str, float]()
+    total, measured, counted = 0.0, dict[str, float](), set[Path]()
     for requested in configs:
         stream, config = resolve(requested, shared.data, sink)
         folder = shared.out / config.identity(stream.fingerprint)
+        if folder in counted:
+            continue
+        counted.add(folder)
         probed = shared.probe is None or probes.looked(shared.probe, folder, stream)
         with suppress(UserError):  # which is for the run itself to say
             record = finished(config, stream, shared.out, warn=lambda text: None)
@@ -114,10 +167,11 @@ def step_seconds(config: Config, stream: Stream) -> float:
     for task in stream[:2]:
         rows = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
         x, y = task.train.x[rows], task.train.y[rows]
+        ids = torch.arange(min(config.batch, len(y)))
         learner.begin(task.classes, x, y, visitors=task.visitors)
         for index in range(STEPS + 1):
             start = time.perf_counter()
-            learner.observe(x[: config.batch], y[: config.batch], ids=torch.arange(config.batch))
+            learner.observe(x[: config.batch], y[: config.batch], ids=ids)
             if index:
                 seconds += (time.perf_counter() - start) / STEPS / 2
         learner.end(x, y)

@@ -14,9 +14,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,13 @@ from bntricks.files import write_atomically
 from bntricks.imports import Code, loaded
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
+from bntricks.runs.readings import name_of
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
 from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
-from bntricks.training.progress import Sink
+from bntricks.sweeps.once import each_once
+from bntricks.training.progress import Sink, warning
 
 POLL_SECONDS = 0.3
 PATIENCE = 60.0
@@ -37,11 +40,11 @@ PATIENCE = 60.0
 CONNECT_SECONDS = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SILENCE_SECONDS = 5.0
+"""How long the head may be out of reach before the cluster is taken for lost. Ray itself would wait
+for a minute, and then end the process."""
 BROUGHT = ("*.json", "log.csv", "model*.safetensors")
 """What comes back from a node with storage of its own: the record, what it was made from, and what
 was asked for beside it."""
-"""How long the head may be out of reach before the cluster is taken for lost. Ray itself would wait
-for a minute, and then end the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,11 @@ def sweep_on_ray(
     with redirect_stdout(
         sys.stderr
     ):  # Ray reports a lost node on stdout, even when told not to log
-        return _sweep(configs, shared, request, sink)
+        return each_once(configs, shared, partial(_sweep, request), sink)
 
 
 def _sweep(
-    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink
+    request: Request, configs: Sequence[Config], shared: Shared, sink: Sink
 ) -> list[Record | Failure]:
     ray = _connect(request.address)
     head = ray.get_runtime_context().gcs_address
@@ -99,7 +102,7 @@ def _sweep(
                 continue
             for reference in done:
                 index = waiting.pop(reference)
-                results[index] = _result(ray, reference, configs[index])
+                results[index] = _result(ray, reference, index, configs[index], sink)
             for event in _events(ray, mailbox):
                 sink(event)
         ray.shutdown()  # which also stops the runs that are still under way
@@ -147,28 +150,55 @@ def _run(
                 raise
             time.sleep(1.0)
     folder = _folder(record)
-    files = [path for pattern in BROUGHT for path in folder.glob(pattern)]
-    return record, {path.name: path.read_bytes() for path in files}
+    return record, {path.name: path.read_bytes() for path in _brought(folder)}
 
 
-def _result(ray: Any, reference: Any, config: Config) -> Record | Failure:
+def _result(ray: Any, reference: Any, index: int, config: Config, sink: Sink) -> Record | Failure:
     try:
         record, files = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         return failure(config, error.cause)
     except ray.exceptions.RayError as error:
         return failure(config, RunError(f"the cluster lost this run: {str(error).splitlines()[0]}"))
-    folder = _folder(record)
     try:
-        believed = records.load(folder, warn=lambda text: None) is not None
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
-            if not (believed and (folder / name).exists()):  # the node has its own storage
-                write_atomically(folder / name, content)
-        checked = records.read(folder / NAME)
+        trained = _collect(record, files, warning(lambda event: sink({"run": index, **event})))
     except UserError as error:
         return failure(config, error)
-    return checked.model_copy(update={"already_there": record.already_there})
+    reading = None if trained.config == record.config else name_of(record.config)
+    trained = trained.model_copy(update={"already_there": record.already_there})
+    return trained.read_as(reading)
+
+
+def _collect(record: Record, files: Mapping[str, bytes], warn: Callable[[str], None]) -> Record:
+    """Put the files of a run where they belong, if its node has storage of its own; the record
+    there. A node that has trained knows better than what was here; one that has not does not."""
+    folder = _folder(record)
+    theirs = records.parsed(files[NAME], folder / NAME)
+    ours = records.load(folder, warn=lambda text: None)
+    if ours is not None and record.already_there:
+        if ours.accuracy == theirs.accuracy:
+            _write({n: files[n] for n in files if not (folder / n).exists()}, folder)
+        return ours
+    replaced = records.replaced_by(theirs, folder)
+    if replaced is not None:
+        records.set_aside(folder)
+        for path in _brought(folder):  # beside another record these would be of no run
+            path.unlink()
+        warn(records.replacement(replaced, theirs, folder))
+    _write(files, folder)
+    return records.read(folder / NAME)
+
+
+def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
+        place = folder / name
+        if not place.is_file() or place.read_bytes() != content:  # storage may be shared
+            write_atomically(place, content)
+
+
+def _brought(folder: Path) -> list[Path]:
+    return [path for pattern in BROUGHT for path in folder.glob(pattern)]
 
 
 def _folder(record: Record) -> Path:

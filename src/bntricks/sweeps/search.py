@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bntricks.errors import UserError, did_you_mean
-from bntricks.report.search import Cell, Found
+from bntricks.report.search import Cell, SearchResult
 from bntricks.runs.config import Config, parse
 from bntricks.sweeps.local import Failure, Shared, sweep
 
@@ -70,7 +70,7 @@ class Search:
             for config in self.configs
         ]
 
-    def found(self, results: Sequence[Record | Failure]) -> Found:
+    def result(self, results: Sequence[Record | Failure]) -> SearchResult:
         """What came of the runs, in their order."""
         count = len(self.cells)
         cells = []
@@ -78,7 +78,7 @@ class Search:
             own = results[index::count]
             records = tuple(result for result in own if not isinstance(result, Failure))
             cells.append(Cell(knobs, records, failed=len(own) - len(records)))
-        return Found(tuple(cells))
+        return SearchResult(tuple(cells))
 
 
 def search(
@@ -90,11 +90,12 @@ def search(
     shared: Shared = Shared(),  # noqa: B008 (frozen)
     workers: int | None = None,
     sink: Sink = lambda event: None,
-) -> Found:
+) -> SearchResult:
     """Train every combination of the knobs' values, or so many random draws, with each seed. Cells
-    are compared on validation images; `Found.config` is the best, ready for all training images."""
+    are compared on validation images; the result's `config` is the best, ready for all training
+    images."""
     planned = plan_search(config, knobs, draws=draws, seeds=seeds)
-    return planned.found(sweep(planned.runs, shared, workers=workers, sink=sink))
+    return planned.result(sweep(planned.runs, shared, workers=workers, sink=sink))
 
 
 def plan_search(

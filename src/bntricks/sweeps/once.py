@@ -1,0 +1,93 @@
+"""Each training of a sweep once, for all runs that come of it: an option that a method does not use
+makes no run of its own, and some runs are readings of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from bntricks.runs.config import Config
+from bntricks.runs.record import Record
+
+if TYPE_CHECKING:
+    from bntricks.sweeps.local import Failure, Shared
+    from bntricks.training.progress import Sink
+
+Train = Callable[[Sequence[Config], "Shared", "Sink"], Sequence["Record | Failure"]]
+"""Trains all of these, side by side, and tells the sink what happens with the index of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One of the runs that a sweep is asked for."""
+
+    index: int
+    config: Config
+    training: Config
+    """What is trained for it."""
+    reading: str | None
+    """What it is called there, if it is read off another run's network."""
+
+    def take(self, result: Record | Failure) -> Record | Failure:
+        if isinstance(result, Record):
+            return result.read_as(self.reading)
+        return replace(result, config=self.config)
+
+
+def each_once(
+    configs: Sequence[Config], shared: Shared, train: Train, sink: Sink
+) -> list[Record | Failure]:
+    """The results of all of these runs, in order. Two processes cannot train in one folder."""
+    groups = _groups(configs)
+    if any(run.reading for group in groups for run in group):
+        shared = replace(shared, readings=True)
+
+    def spread(event: dict[str, Any]) -> None:
+        first, *others = groups[event["run"]]
+        for run in (first, *([] if event["event"] == "warning" else others)):
+            if run.reading is None or event["event"] != "finished":
+                sink({**event, "run": run.index})
+
+    results: dict[int, Record | Failure] = {}
+    trained = train([group[0].training for group in groups], shared, spread)
+    for group, result in zip(groups, trained, strict=True):
+        for run in group:
+            row = results[run.index] = run.take(result)
+            if run.reading is not None and isinstance(row, Record):
+                sink({"run": run.index, **finished(row)})
+    return [results[index] for index in range(len(configs))]
+
+
+def finished(record: Record) -> dict[str, Any]:
+    """The event that ends a run of a sweep."""
+    summary = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
+    return {"event": "finished", **summary}
+
+
+def _groups(configs: Sequence[Config]) -> list[list[_Run]]:
+    """The runs by what is trained for them. One that has a training for itself alone is trained as
+    it was asked for."""
+    if len(configs) == 1:  # nothing to share, and no need of torch here
+        return [[_Run(0, configs[0], configs[0], None)]]
+    by_training: dict[str, list[_Run]] = {}
+    for index, config in enumerate(configs):
+        run = _run(index, config)
+        by_training.setdefault(run.training.model_dump_json(), []).append(run)
+    return [
+        group if len(group) > 1 else [replace(group[0], training=group[0].config, reading=None)]
+        for group in by_training.values()
+    ]
+
+
+def _run(index: int, config: Config) -> _Run:
+    # torch, only when there is something to train.
+    from bntricks.runs.readings import name_of, trunk
+    from bntricks.runs.resolve import normalised
+
+    try:
+        used = normalised(config)
+        training = trunk(used)
+    except Exception:  # which is for the run itself to say
+        return _Run(index, config, config, None)
+    return _Run(index, config, training, None if training == used else name_of(used))
