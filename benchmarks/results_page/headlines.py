@@ -3,7 +3,7 @@ gradient, and how it fares against other layers and corrected heads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bntricks.paper import ScaleName, Side, load_reported
 from bntricks.report.metrics import metric_title
@@ -54,11 +54,11 @@ PHI = (
 )
 LAYERS = "**Against which other normalisations does BN Tricks win?**"
 HEAD = "**Is it φ or the head?**"
-OUTCOMES = {
-    "ahead of": ("holds", "suggested"),
-    "undecided against": ("undecided",),
-    "behind": ("doubtful", "does not hold"),
-}
+VERDICTS = (("holds", "suggested"), ("undecided",), ("doubtful", "does not hold"))
+RIVALS = ("ahead of", "undecided against", "behind")
+REMEDIES = ("ahead with", "undecided with", "behind with")
+OVERLAP = ("both repair the same with", "undecided with", "it gains even more with")
+"""What such verdicts say of a rival, of a remedy, and of two remedies together."""
 
 
 def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
@@ -226,19 +226,21 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
     tricked = [f for f in own if f.claim.a.method == "er-bnt" and f.claim.b]
     plain = [f for f in tricked if not f.claim.along]
     parts = {
-        "Correcting the head gains ER in ACC:": corrected,
-        "ER-BNT has more ACC than ER with such a head:": [f for f in plain if _is_of(_ER, f)],
-        "ER-BNT has more ACC than the same θ with ER-Cur+Buf's φ and such a head:": [
-            f for f in plain if _is_of(_ER_BUF, f)
-        ],
-        "Of its gain in ACC, ER-BNT loses with such a head:": [f for f in tricked if f.claim.along],
+        "ER with a corrected head against ER": (corrected, REMEDIES),
+        "ER-BNT against ER with such a head": ([f for f in plain if _is_of(_ER, f)], RIVALS),
+        "One θ, that of separate forwards: a balanced φ, which makes it ER-BNT, against such a "
+        "head, with ER-Cur+Buf's φ": ([f for f in plain if _is_of(_ER_BUF, f)], RIVALS),
+        "What ER-BNT gains over ER, less what it gains if both have such a head": (
+            [f for f in tricked if f.claim.along],
+            OVERLAP,
+        ),
     }
-    sentences = [
-        f"{text} {'; '.join(f'{_rival(f)} {_decisive(f)}' for f in judged)}."
-        for text, group in parts.items()
-        if (judged := [f for f in group if f.decisive])
+    lines = [
+        f"  - {text}: {_listed(group, words, _rival)}"
+        for text, (group, words) in parts.items()
+        if any(f.decisive for f in group)
     ]
-    return " ".join([HEAD, *(sentences or ["No verdict yet."])])
+    return "\n".join([f"{HEAD} In ACC:", *lines]) if lines else f"{HEAD} No verdict yet."
 
 
 def _is_of(other: Side, finding: Finding) -> bool:
@@ -261,14 +263,23 @@ def _outcomes(group: Sequence[Finding]) -> str:
     """Against whom one form of BN Tricks comes out ahead, and against whom not."""
     a, setting = group[0].claim.a, group[0].study.title.rsplit(", ")[-1]
     name = ", ".join(filter(None, (f"{load_reported().titles[a.method]} {setting}", a.variant)))
+    return f"{name}: {_listed(group, RIVALS, _other)}"
+
+
+def _listed(
+    group: Sequence[Finding],
+    outcomes: tuple[str, str, str],
+    name: Callable[[Finding], str],
+) -> str:
+    """What each comparison came to, those of one outcome together."""
     parts = []
-    for words, verdicts in OUTCOMES.items():
-        listed = [f"{_other(f)} {_decisive(f)}" for f in group if f.verdict in verdicts]
-        parts += [f"{words} {'; '.join(listed)}."] if listed else []
+    for words, verdicts in zip(outcomes, VERDICTS, strict=True):
+        listed = [f"{name(f)} {_decisive(f)}" for f in group if f.verdict in verdicts]
+        parts += [f"{sentence(words)} {'; '.join(listed)}."] if listed else []
     judged = [each.decisive for each in group if each.decisive]
     scales = " and ".join(f"`{scale}`" for scale in dict.fromkeys(scale for scale, _ in judged))
     seeds = seeds_of([judgement for _, judgement in judged])
-    return " ".join([f"{name}:", *map(sentence, parts), f"{sentence(seeds)}, {scales}."])
+    return " ".join([*parts, f"{sentence(seeds)}, {scales}."])
 
 
 def _other(finding: Finding) -> str:

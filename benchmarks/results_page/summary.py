@@ -25,6 +25,7 @@ from results_page.other_phi import TITLE as OTHER_PHI
 from results_page.wording import anchor, figures, sentence
 
 METRICS = ("ACC", "BWT")
+BY_HEART = "bias.md#when-the-memory-is-learned-by-heart"
 KNOWN: dict[str, str] = {
     "After the second task ER-Cur+Prev has a lower ACC than ER-Balance-Batch on Seq-CIFAR-10": (
         "(In the second task old and new classes are equally many, so there ER-Balance-Batch is "
@@ -57,6 +58,25 @@ KNOWN: dict[str, str] = {
         "(θ of joint forwards relies on the φ that it was trained with: in the run that was probed "
         f"it loses nearly as much under [φ of all images](#{anchor(OTHER_PHI)}), so neither the "
         "size of the memory nor learning it by heart is the reason.)",
+    ),
+    **dict.fromkeys(
+        (
+            f"Correcting the head helps: ER has a higher {metric} with {correction} than without "
+            "on Seq-CIFAR-10"
+            for metric in METRICS
+            for correction in ("WA", "WA for prediction")
+        ),
+        f"(The new rows of the head are the shorter ones here, and WA lengthens them: [by heart]"
+        f"({BY_HEART}).)",
+    ),
+    **dict.fromkeys(
+        (
+            f"Correcting the head helps: ER has a higher {metric} with IL2M than without on "
+            "Seq-CIFAR-10"
+            for metric in METRICS
+        ),
+        "(The network is surer of stored images than it was of new ones, so IL2M raises no old "
+        f"class: [by heart]({BY_HEART}).)",
     ),
 }
 """What is known about a claim, by its text: why it does not hold, or what its figure does not say,

@@ -314,10 +314,12 @@ def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
         *runs("er-recalibrate", [45.0, 46.0, 47.5], "lite", correct="wa"),
     ]
     text = headlines(gather(trained), findings(gather(trained)))[6]
-    assert "Correcting the head gains ER in ACC: WA +4.17 (3.45 to 4.88)." in text
-    assert "ER-BNT has more ACC than ER with such a head: WA +5.93" in text
-    assert "than the same θ with ER-Cur+Buf's φ and such a head: BiC +1.93" in text
-    assert text.endswith("ER-BNT loses with such a head: WA +3.10 (2.85 to 3.35).")
+    assert (
+        "  - ER with a corrected head against ER: Ahead with WA +4.17 (3.45 to 4.88). 3 se" in text
+    )
+    assert "  - ER-BNT against ER with such a head: Ahead of WA +5.93" in text
+    assert "against such a head, with ER-Cur+Buf's φ: Ahead of BiC +1.93" in text
+    assert text.endswith("Both repair the same with WA +3.10 (2.85 to 3.35). 3 seeds, `lite`.")
     assert headlines([], findings([]))[6].endswith("** No verdict yet.")
 
 
