@@ -53,6 +53,7 @@ def publish_at(monkeypatch, **changes):
     monkeypatch.setattr(cifar, "CIFAR_10", published)
     monkeypatch.setattr(registry, "STREAMS", dict(registry.STREAMS))
     monkeypatch.setattr(registry.OPENERS, "_entries", dict(registry.OPENERS.entries()))
+    monkeypatch.setattr(registry.OPENERS, "_built_in", set())
     published_stream("seq-cifar10", published, classes_per_task=2, memory=500, summary="")
 
 
