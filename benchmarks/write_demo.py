@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 FIGURE = ROOT / "docs" / "figures" / "demo.svg"
 PAGE = re.compile(r"results in .*, page written to (.*)\n")
 
-SAID = "It printed this, and another machine gives other last digits:"
+SAID = "It printed this; the last digits differ between machines:"
 PICTURE = (
     "![Accuracy on old and newest classes after the last task, by method](docs/figures/demo.svg)"
 )
