@@ -57,6 +57,7 @@ HEAD = "**Is it φ or the head?**"
 VERDICTS = (("holds", "suggested"), ("undecided",), ("doubtful", "does not hold"))
 RIVALS = ("ahead of", "undecided against", "behind")
 REMEDIES = ("ahead with", "undecided with", "behind with")
+PAIRED = ("ahead:", "undecided:", "behind:")
 OVERLAP = ("both repair the same with", "undecided with", "it gains even more with")
 """What such verdicts say of a rival, of a remedy, and of two remedies together."""
 
@@ -223,6 +224,8 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
     """What a corrected head gains, what BN Tricks has beyond that, and whether both are one."""
     own = _in_acc(findings, "bias")
     corrected = [f for f in own if f.claim.b == _ER and f.claim.a.method == "er"]
+    # What harms ER repairs nothing that BN Tricks could repair as well.
+    harmful = {_rival(f) for f in corrected if f.verdict in VERDICTS[2]}
     tricked = [f for f in own if f.claim.a.method == "er-bnt" and f.claim.b]
     plain = [f for f in tricked if not f.claim.along]
     parts = {
@@ -231,7 +234,7 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
         "One θ, that of separate forwards: a balanced φ, which makes it ER-BNT, against such a "
         "head, with ER-Cur+Buf's φ": ([f for f in plain if _is_of(_ER_BUF, f)], RIVALS),
         "What ER-BNT gains over ER, less what it gains if both have such a head": (
-            [f for f in tricked if f.claim.along],
+            [f for f in tricked if f.claim.along and _rival(f) not in harmful],
             OVERLAP,
         ),
     }
@@ -240,6 +243,9 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
         for text, (group, words) in parts.items()
         if any(f.decisive for f in group)
     ]
+    losses = [f for f in own if f.claim.b and f.claim.b.method == "er-ace"]
+    if any(f.decisive for f in losses):
+        lines.append(f"  - A better loss, ER-ACE: {_listed(losses, PAIRED, _both)}")
     return "\n".join([f"{HEAD} In ACC:", *lines]) if lines else f"{HEAD} No verdict yet."
 
 
@@ -288,6 +294,15 @@ def _other(finding: Finding) -> str:
     assert b is not None
     layer = b.variant.removesuffix(a.variant).removesuffix(", ")
     return load_reported().titles[b.method] + (f" with {layer}" if layer else "")
+
+
+def _both(finding: Finding) -> str:
+    """Both sides of a comparison."""
+    a, b = finding.claim.a, finding.claim.b
+    assert b is not None
+    titles = load_reported().titles
+    setting = f" in a {a.variant}" if a.variant else ""
+    return f"{titles[a.method]} against {titles[b.method]}{setting}"
 
 
 def _rival(finding: Finding) -> str:

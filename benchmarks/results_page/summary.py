@@ -78,6 +78,22 @@ KNOWN: dict[str, str] = {
         "(The network is surer of stored images than it was of new ones, so IL2M raises no old "
         f"class: [by heart]({BY_HEART}).)",
     ),
+    **dict.fromkeys(
+        (
+            f"WA and BN Tricks repair the same thing: ER-BNT gains less {metric} over ER with WA "
+            "than without on Seq-CIFAR-10"
+            for metric in METRICS
+        ),
+        "(That is not what it says here: WA harms both, and ER-BNT more than ER.)",
+    ),
+    **dict.fromkeys(
+        (
+            f"BiC and a balanced φ repair the same thing: recalibration gains ER less {metric} "
+            "with BiC than without on Seq-CIFAR-10"
+            for metric in METRICS
+        ),
+        "(Recalibration harms ER, and BiC takes most of that harm back.)",
+    ),
 }
 """What is known about a claim, by its text: why it does not hold, or what its figure does not say,
 in a sentence or two that a probe, a control run or the method's definition supports."""

@@ -323,6 +323,19 @@ def test_the_summary_says_what_a_corrected_head_gains_and_leaves():
     assert headlines([], findings([]))[6].endswith("** No verdict yet.")
 
 
+def test_what_harms_er_is_not_said_to_repair_the_same_as_bn_tricks():
+    trained = [
+        *gain(10.0, "lite"),
+        *runs("er", [44.0, 45.0, 46.5], "lite", correct="wa"),
+        *runs("er-bnt", [51.0, 52.0, 53.5], "lite", correct="wa"),
+        *runs("er-ace", [61.0, 62.0, 63.5], "lite"),
+    ]
+    text = headlines(gather(trained), findings(gather(trained)))[6]
+    assert "Behind with WA" in text
+    assert "repair the same" not in text
+    assert "A better loss, ER-ACE: Behind: ER-BNT against ER-ACE" in text
+
+
 def test_a_run_with_the_streams_own_memory_is_one_of_a_study_that_does_not_name_it():
     made = runs("der++", [50.0] * 3, epochs=1, memory=500)
     assert [e.study.name for e in gather(made)] == ["norms-online"]
