@@ -4,7 +4,7 @@ classes (spec A20)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -101,6 +101,20 @@ def keep_outputs(net: nn.Module, outputs: Sequence[int]) -> None:
     if linear.bias is not None:
         linear.bias = nn.Parameter(linear.bias[rows], requires_grad=linear.bias.requires_grad)
     linear.out_features = len(rows)
+
+
+def check_outputs(net: nn.Module, classes: Collection[int]) -> None:
+    """Refuse classes that the head has no output for; other heads than a linear layer may have
+    any."""
+    try:
+        outputs = last_linear(net).out_features
+    except ValueError:
+        return
+    last = max(classes, default=-1)
+    if last >= outputs:
+        raise ValueError(
+            f"class {last} is beyond the head's {outputs} outputs: call grow({last + 1}) first"
+        )
 
 
 def _joined(old: Tensor, new: Tensor) -> nn.Parameter:

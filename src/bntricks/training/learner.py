@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +19,7 @@ from torch import Generator, Tensor, nn
 from bntricks.batch import Batch, check_finite, class_numbers
 from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
-from bntricks.networks.head import grow, last_linear
+from bntricks.networks.head import check_outputs, grow
 from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.classifiers import Fitted
@@ -161,7 +160,7 @@ class Learner:
         if y is None and self.method.weighs_by_size:
             raise ValueError("this method weighs losses by the task's size: begin(classes, x, y)")
         check_task_count(self.method, before.t + 1, self.state.tasks)
-        _check_outputs(self.net, {*classes, *visitors})
+        check_outputs(self.net, {*classes, *visitors})
         lesson = next_lesson(before, classes, 0 if y is None else len(y), visitors)
         if self.method.prepare is None:
             self.state.lesson = lesson
@@ -204,7 +203,7 @@ class Learner:
         if self.task_free:
             lesson = unannounced_lesson(self.state.lesson, raw.y)
             if len(lesson.seen) > len(self.state.lesson.seen):
-                _check_outputs(self.net, lesson.new)
+                check_outputs(self.net, lesson.new)
             self.state.lesson = lesson
             self.state.train_mode()
         check_announced(raw.y, self.state.lesson.announced)
@@ -327,23 +326,6 @@ class Learner:
         y = class_numbers(y)
         check_announced(y, classes)
         return Batch(near(x, self.device), y, ids=torch.arange(len(y)))
-
-
-def _check_outputs(net: nn.Module, classes: Collection[int]) -> None:
-    """Refuse classes that the head has no output for."""
-    last = max(classes, default=-1)
-    outputs = _outputs(net)
-    if outputs is not None and last >= outputs:
-        raise ValueError(
-            f"class {last} is beyond the head's {outputs} outputs: call grow({last + 1}) first"
-        )
-
-
-def _outputs(net: nn.Module) -> int | None:
-    """How many outputs the head has; None if it is no linear layer."""
-    with suppress(ValueError):
-        return last_linear(net).out_features
-    return None
 
 
 def _grown(method: Method, fitted: Fitted, outputs: int) -> Fitted:
