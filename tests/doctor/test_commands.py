@@ -15,9 +15,10 @@ from PIL import Image
 
 from bntricks.cli import app
 from bntricks.doctor import Counterfactual, Difference, Repair
-from bntricks.doctor.images import class_folders, image_groups, normalisation
+from bntricks.doctor.images import image_groups, normalisation
 from bntricks.errors import UserError
 from bntricks.streams.files.archive import Folder
+from bntricks.streams.files.image_files import class_folders
 
 pytestmark = pytest.mark.journey
 

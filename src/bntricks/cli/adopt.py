@@ -130,12 +130,12 @@ def listed_classes(text: str) -> list[str]:
     path = Path(text)
     looks_like_a_file = path.suffix in (".txt", ".json") or len(path.parts) > 1
     looks_like_names = "," in text or text.lstrip().startswith("[")
-    if _is_file(path) or (looks_like_a_file and not looks_like_names):
+    if is_file(path) or (looks_like_a_file and not looks_like_names):
         return read_class_names(path)
     return class_names(text, "classes")
 
 
-def _is_file(path: Path) -> bool:
+def is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except OSError:  # a long list of names is no name of a file

@@ -6,7 +6,6 @@ import json as encoding
 import shlex
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bntricks.cli import console
-from bntricks.cli.adopt import Numbers, image_input, listed_classes
+from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
 from bntricks.cli.app import Json, Names, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
@@ -211,9 +210,9 @@ def _open(
 ) -> tuple[nn.Module, BatchesByGroup, list[str], Callable[[Path], None]]:
     """The network, the images to examine it with, its classes if they were given, and how to
     write it."""
-    from bntricks.doctor.images import class_folders
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
+    from bntricks.streams.files.image_files import class_folders
     from bntricks.streams.sources.folder import image_folder
 
     prepare(selection.device, selection.threads)
@@ -270,9 +269,8 @@ def _open(
 def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
     """What the command reads, and must not write to."""
     inputs = [model, selection.weights, selection.data, selection.preprocessing]
-    with suppress(OSError):  # a long list of names cannot be the name of a file
-        if selection.classes is not None and Path(selection.classes).is_file():
-            inputs.append(Path(selection.classes))
+    if selection.classes is not None and is_file(Path(selection.classes)):
+        inputs.append(Path(selection.classes))
     return inputs
 
 

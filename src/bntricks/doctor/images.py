@@ -14,34 +14,16 @@ from torch import Generator, Tensor, nn
 from bntricks.doctor.accuracy import inputs_for
 from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, checked_batches
 from bntricks.errors import UserError, abbreviated
-from bntricks.files import reading, shown
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import in_blocks
-from bntricks.streams.files.image_files import EXTENSIONS, decode, readable
+from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 View = Callable[[Tensor], Tensor]
 """From uint8 images [N, 3, H, W] to a network's inputs."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
-
-
-def class_folders(source: Folder) -> list[str]:
-    """The names of the class folders, sorted. They may be empty: only those that groups list are
-    needed."""
-    with reading(source.path):
-        folders = sorted(
-            entry.name
-            for entry in source.path.iterdir()
-            if entry.is_dir() and not entry.name.startswith(".")
-        )
-    if not folders:
-        raise UserError(
-            f"{shown(source.path)} holds no class folders: "
-            "put the images of each class into a folder named after it"
-        )
-    return folders
 
 
 def image_groups(
@@ -67,7 +49,7 @@ def image_groups(
             "learned, the newest last",
             option="groups",
         )
-    files = {name: _image_files(source, name) for name in listed}
+    files = images_by_class(source, listed, "one to estimate moments and one to measure accuracy")
     if leave_out is not None:
         files = {name: readable(source, files[name], size, leave_out) for name in listed}
         for name in listed:
@@ -135,17 +117,6 @@ def _adjustment(error: Exception) -> tuple[str, str]:
         "; give a different size, or one mean and one standard deviation for grey images",
         "image_size",
     )
-
-
-def _image_files(source: Folder, name: str) -> list[str]:
-    files = [file for file in source.names(name) if file.lower().endswith(EXTENSIONS)]
-    if len(files) < 2:
-        raise UserError(
-            f"the class {name!r} in {shown(source.path)} has "
-            f"{'one image' if files else 'no images'}: it needs at least two "
-            f"({' '.join(EXTENSIONS)}), one to estimate moments and one to measure accuracy"
-        )
-    return files
 
 
 def _batches(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -48,8 +48,8 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     return files
 
 
-def images_by_class(source: Folder) -> dict[str, list[str]]:
-    """The image files in each class folder, nested folders included, sorted."""
+def class_folders(source: Folder) -> list[str]:
+    """The names of the class folders, sorted; some may be empty."""
     with reading(source.path):
         classes = sorted(
             entry.name
@@ -61,19 +61,30 @@ def images_by_class(source: Folder) -> dict[str, list[str]]:
             f"{shown(source.path)} holds no class folders: "
             "put the images of each class into a folder named after it"
         )
-    files: dict[str, list[str]] = {}
     for name in classes:
         if not name.isprintable():
             raise UserError(
                 f"the class folder {shown(name)} in {shown(source.path)} has a name that cannot "
                 "be printed: rename it"
             )
+    return classes
+
+
+def images_by_class(
+    source: Folder,
+    classes: Iterable[str] | None = None,
+    purpose: str = "one to train and one to test",
+) -> dict[str, list[str]]:
+    """The image files in class folders, nested folders included, sorted; by default in all of them.
+    Each needs two, for this purpose."""
+    files: dict[str, list[str]] = {}
+    for name in class_folders(source) if classes is None else classes:
         files[name] = _images_in(source, name)
         if len(files[name]) < 2:
             raise UserError(
                 f"the class {name!r} in {shown(source.path)} has "
                 f"{'one image' if files[name] else 'no images'}: it needs at least two "
-                f"({' '.join(EXTENSIONS)}), one to train and one to test"
+                f"({' '.join(EXTENSIONS)}), {purpose}"
             )
     return files
 
