@@ -18,6 +18,7 @@ from bntricks.report import verdicts
 from bntricks.runs import maps, phi, probes, record_file as records
 from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
+from bntricks.runs.describe import describe
 from bntricks.runs.folder import resume, run
 from bntricks.runs.probes import (
     PROBES,
@@ -55,8 +56,13 @@ STREAM = a_stream()
 
 
 @pytest.fixture(scope="module")
-def learner():
-    return train(CONFIG, STREAM).learner
+def outcome():
+    return train(CONFIG, STREAM)
+
+
+@pytest.fixture(scope="module")
+def learner(outcome):
+    return outcome.learner
 
 
 @pytest.fixture(scope="module")
@@ -217,21 +223,22 @@ def test_a_second_panel_begins_from_the_places_of_the_first(tmp_path, monkeypatc
 def test_with_fewer_tasks_the_last_plays_the_third(classes, panels, tmp_path):
     stream = a_stream(classes)
     config = CONFIG.model_copy(update={"epochs": 1})
-    train(config, stream, probe=probes.probe("overlap", tmp_path, 4))
+    outcome = train(config, stream, probe=probes.probe("overlap", tmp_path, 4))
     features = maps.load(maps.path_in(tmp_path, "overlap"))
     assert [panel.name for panel in features.panels] == panels
     assert features.task == classes // 2
-    assert looked("overlap", tmp_path, stream)
+    assert looked("overlap", describe(config, stream, outcome), tmp_path, stream)
 
 
-def test_a_damaged_or_missing_first_panel_does_not_stop_the_run(tmp_path, learner):
+def test_a_damaged_or_missing_first_panel_does_not_stop_the_run(tmp_path, outcome):
+    record = describe(CONFIG, STREAM, outcome)
     path = maps.path_in(tmp_path, "overlap")
     for damage in (None, "{"):
         if damage is not None:
             path.write_text(damage)
-        overlap(learner, STREAM, 2, seed=4, path=path)
+        overlap(outcome.learner, STREAM, 2, seed=4, path=path)
         assert [panel.name for panel in maps.load(path).panels] == ["after"]
-        assert not looked("overlap", tmp_path, STREAM)
+        assert not looked("overlap", record, tmp_path, STREAM)
 
 
 def test_images_are_the_first_of_each_class_and_bounded_in_number(monkeypatch):
@@ -346,10 +353,10 @@ def test_what_phi_costs_is_in_the_record_and_a_record_without_it_is_valid(tmp_pa
     assert record.phi.acc == pytest.approx(record.acc)
     assert records.read(record.path / records.NAME).phi == record.phi
     assert verdicts.value(record, "phi.oracle_gain") == record.phi.oracle_gain
+    maps.path_in(record.path, "phi").unlink()  # a record is all that is passed on
     assert run(DIGITS, out=tmp_path, probe="phi").already_there
-    maps.path_in(record.path, "phi").write_text("{}")
-    assert not run(DIGITS, out=tmp_path, probe="phi").already_there
     without = run(DIGITS, out=tmp_path / "other")
+    assert not run(DIGITS, out=tmp_path / "other", probe="phi").already_there
     assert "phi" not in without.to_json()
     assert without.digest == record.digest
     with pytest.raises(ValidationError, match="oracle_gain does not follow"):

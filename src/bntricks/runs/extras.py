@@ -48,7 +48,7 @@ class Extras:
     def there(self, record: Record, folder: Path, stream: Stream) -> bool:
         """Whether the finished run in this folder has left what can be had without being told: it
         is trained again if it has not, to the same bits."""
-        looked = self.probe is None or probes.looked(self.probe, folder, stream)
+        looked = self.probe is None or probes.looked(self.probe, record, folder, stream)
         kept = not self.keep_network or network.is_kept(folder)
         return looked and kept and (record.readings is not None or not self.readings)
 

@@ -1,6 +1,7 @@
 """Probes look at a learner when a task is over. They move no state and draw from no generator of
-the run: a run with a probe and one without are the same run. What a probe sees it leaves beside the
-record, as a map of features, while the run goes on; a run that is resumed keeps it."""
+the run: a run with a probe and one without are the same run. What a probe sees it leaves in a file
+of the run's folder while the run goes on, so a run that is resumed keeps it. Its numbers go into
+the record in the end; a map of features stays beside it."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from bntricks.norm import layers, mode, moments, swapped, update_ema
 from bntricks.runs import maps, phi
 from bntricks.runs.maps import BiasedPhi, Map, Panel, PanelName
 from bntricks.runs.phi import AtShare, PhiAccuracies
+from bntricks.runs.record import Record
 from bntricks.runs.train import Probe
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
@@ -120,25 +122,25 @@ Look = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a probe looks, and whether what it left in a file is whole."""
+    """How a probe looks, and whether it has seen a finished run, by its record or by its map."""
 
     look: Look
-    whole: Callable[[Path, Stream], bool]
+    looked: Callable[[Record, Path, Stream], bool]
 
 
-def has_panels(*names: PanelName) -> Callable[[Path, Stream], bool]:
-    def whole(path: Path, stream: Stream) -> bool:
+def has_panels(*names: PanelName) -> Callable[[Record, Path, Stream], bool]:
+    def looked(record: Record, path: Path, stream: Stream) -> bool:
         earlier = earlier_map(path)
         wanted = set(names) - ({"before"} if len(stream) == 1 else set())
         return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
 
-    return whole
+    return looked
 
 
 PROBES = {
     "statistics": Kind(statistics, has_panels("balanced", "biased")),
     "overlap": Kind(overlap, has_panels("before", "after")),
-    "phi": Kind(phi_accuracies, lambda path, stream: phi.load(path) is not None),
+    "phi": Kind(phi_accuracies, lambda record, path, stream: record.phi is not None),
 }
 """Every probe, by the name a study asks for it."""
 
@@ -154,9 +156,9 @@ def probe(name: str, folder: Path, seed: int) -> Probe:
     return partial(find(name).look, seed=seed, path=maps.path_in(folder, name))
 
 
-def looked(name: str, folder: Path, stream: Stream) -> bool:
-    """Whether this probe has seen the run in this folder to its end."""
-    return find(name).whole(maps.path_in(folder, name), stream)
+def looked(name: str, record: Record, folder: Path, stream: Stream) -> bool:
+    """Whether this probe has seen the finished run in this folder."""
+    return find(name).looked(record, maps.path_in(folder, name), stream)
 
 
 def findings(folder: Path) -> dict[str, Any]:

@@ -126,10 +126,11 @@ def seconds_left(
 ) -> float:
     """About how long the runs still to be made take on one core, from the times of a few steps."""
     from bntricks.batch import batch_count
-    from bntricks.runs import probes
+    from bntricks.runs.extras import Extras
     from bntricks.runs.folder import finished
     from bntricks.runs.resolve import resolve
 
+    extras = Extras(shared.probe, shared.keep_network, readings=shared.readings)
     total, measured, counted = 0.0, dict[str, float](), set[Path]()
     for requested in configs:
         stream, config = resolve(requested, shared.data, sink)
@@ -137,11 +138,9 @@ def seconds_left(
         if folder in counted:
             continue
         counted.add(folder)
-        probed = shared.probe is None or probes.looked(shared.probe, folder, stream)
         with suppress(UserError):  # which is for the run itself to say
             record = finished(config, stream, shared.out, warn=lambda text: None)
-            read = record is not None and (record.readings is not None or not shared.readings)
-            if read and probed and not shared.force:
+            if record is not None and extras.there(record, folder, stream) and not shared.force:
                 continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()
