@@ -12,7 +12,8 @@ from helpers.records import a_run
 class Deadly(Shared):
     """The process is killed at a run of GEM as often as its seed says, and ends at one of GSS."""
 
-    def run(self, config, sink):
+    def run(self, training, sink):
+        config = training.config
         sink({"event": "begin", "process": os.getpid()})
         deaths = self.out / f"{config.method} {config.seed}"
         before = int(deaths.read_text()) if deaths.exists() else 0

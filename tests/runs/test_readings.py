@@ -15,7 +15,7 @@ from bntricks.runs.readings import readings, trunk
 from bntricks.runs.record_file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
-from bntricks.sweeps.plan import trainings
+from bntricks.sweeps.once import Training, trainings
 
 SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}
@@ -95,11 +95,11 @@ def test_the_new_options_rename_no_run_at_their_defaults():
 
 def test_only_what_moves_weights_is_trained_apart():
     asked = [resolved(correct=name) for name in ("none", "wa", *READINGS)]
-    assert trainings(asked) == [resolved(), resolved(correct="wa")]
+    assert trainings(asked) == [Training(resolved(), True), Training(resolved(correct="wa"), False)]
     assert set(readings(resolved(correct="wa"))) == set()
     family = ("cls-er", "cls-er-working-phi", "cls-er-working", "cls-er-split")
     trained = trainings([resolved(method=name) for name in family])
-    assert [each.method for each in trained] == ["cls-er", "cls-er-split"]
+    assert [each.config.method for each in trained] == ["cls-er", "cls-er-split"]
     assert trunk(resolved(method="er-bnt-imbalance-tracker")).method == "er-bnt-imbalance-tracker"
 
 

@@ -83,6 +83,18 @@ def test_readings_of_one_network_are_trained_once(tmp_path):
     assert [finished[index] for index in range(3)] == accs
 
 
+def test_what_nothing_else_is_read_off_is_not_trained_again_beside_what_is(tmp_path):
+    shared = Shared(out=tmp_path)
+    alone = Config(method="sgd", **TINY)
+    sweep([alone], shared, workers=1)
+    read = [Config(method="er", memory=20, correct=name, **TINY) for name in ("none", "prior")]
+    there, *trained = sweep([alone, *read], shared, workers=2)
+    assert there.already_there
+    assert there.readings is None
+    assert not any(each.already_there for each in trained)
+    assert seconds_left([alone, *read], shared) == 0
+
+
 def test_each_of_several_configurations_of_one_failed_training_has_failed(tmp_path):
     configs = [Config(method="sgd", memory=m, seed=3, lr=1e29, **TINY) for m in (10, 20)]
     failures = sweep(configs, Shared(out=tmp_path), workers=2)

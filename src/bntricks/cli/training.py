@@ -55,25 +55,25 @@ def train_all(
     from bntricks.cli.dashboard import board
     from bntricks.runs.loggers import LOGGERS
     from bntricks.sweeps.local import Shared, default_workers, sweep
-    from bntricks.sweeps.plan import seconds_left, trainings
+    from bntricks.sweeps.once import trainings
+    from bntricks.sweeps.plan import seconds_left
     from bntricks.sweeps.ray import Request, sweep_on_ray
 
     for logger in work.log:
         LOGGERS.find(logger)
     if not configs:
         return []
-    trained = trainings(configs)
     shared = Shared(
         work.data,
         work.out,
         probe=probe,
-        readings=len(trained) < len(configs),
         checkpoint_seconds=work.checkpoint_seconds,
         log=work.log,
         save="end" if work.save else None,
         force=work.force,
     )
-    seconds = seconds_left(trained, shared, console.warnings)
+    trained = [training.config for training in trainings(configs)]
+    seconds = seconds_left(configs, shared, console.warnings)
     runs = f"{name}: {len(trained)} run{'s' * (len(trained) != 1)}"
     with board(configs) as sink:
         if work.ray is not None:

@@ -25,7 +25,7 @@ from bntricks.errors import PlannedError, RunError
 from bntricks.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
-from bntricks.sweeps.once import each_once, finished
+from bntricks.sweeps.once import Training, each_once, finished
 
 if TYPE_CHECKING:
     from bntricks.runs.models import When
@@ -57,12 +57,14 @@ class Shared:
     log: tuple[str, ...] = ()
     save: When | None = None
 
-    def run(self, config: Config, sink: Sink) -> Record:
+    def run(self, training: Training, sink: Sink) -> Record:
         """One run of the sweep, in whatever process this is."""
         # torch is imported where work is done, not by the parent.
         from bntricks.runs.folder import run
 
-        record = run(config, **{f.name: getattr(self, f.name) for f in fields(self)}, sink=sink)
+        options = {f.name: getattr(self, f.name) for f in fields(self)}
+        options["readings"] |= training.readings
+        record = run(training.config, **options, sink=sink)
         sink(finished(record))
         return record
 
@@ -77,16 +79,17 @@ def sweep(
     """The records of these runs, in order. The sink gets every run's events with its index. What
     several of them have to train is trained once."""
 
-    def train(once: Sequence[Config], shared: Shared, sink: Sink) -> list[Record | Failure]:
-        return _side_by_side(once, shared, workers or default_workers(once), sink)
+    def train(once: Sequence[Training], shared: Shared, sink: Sink) -> list[Record | Failure]:
+        count = workers or default_workers([each.config for each in once])
+        return _side_by_side(once, shared, count, sink)
 
     return each_once(configs, shared, train, sink)
 
 
 def _side_by_side(
-    configs: Sequence[Config], shared: Shared, workers: int, sink: Sink
+    trainings: Sequence[Training], shared: Shared, workers: int, sink: Sink
 ) -> list[Record | Failure]:
-    waiting = deque(range(len(configs)))
+    waiting = deque(range(len(trainings)))
     results: dict[int, Record | Failure] = {}
     deaths: Counter[int] = Counter()
     crew: dict[Any, _Worker] = {}
@@ -95,7 +98,7 @@ def _side_by_side(
             while waiting and len(crew) < workers:
                 worker = _Worker.start(shared)
                 crew[worker.connection] = worker
-                worker.begin(waiting.popleft(), configs)
+                worker.begin(waiting.popleft(), trainings)
             for connection in wait(list(crew)):
                 worker = crew[connection]
                 run, message = worker.run, worker.message()
@@ -105,14 +108,15 @@ def _side_by_side(
                 if message is not None:
                     results[run] = message
                     if waiting:
-                        worker.begin(waiting.popleft(), configs)
+                        worker.begin(waiting.popleft(), trainings)
                         continue
                 else:
                     deaths[run] += 1
                     reason = worker.end()
                     if deaths[run] == DEATHS:
                         text = f"its process {reason} {DEATHS} times; if memory is short, run fewer"
-                        results[run] = Failure(configs[run], RunError(f"{text} at the same time"))
+                        error = RunError(f"{text} at the same time")
+                        results[run] = Failure(trainings[run].config, error)
                     else:
                         waiting.appendleft(run)
                         text = f"its process {reason}; a new process continues the run"
@@ -122,7 +126,7 @@ def _side_by_side(
         for worker in crew.values():
             worker.process.terminate()
         raise
-    return [results[run] for run in range(len(configs))]
+    return [results[run] for run in range(len(trainings))]
 
 
 @dataclass(slots=True)
@@ -143,10 +147,10 @@ class _Worker:
         theirs.close()  # so that the connection ends with the process
         return cls(process, ours)
 
-    def begin(self, run: int, configs: Sequence[Config]) -> None:
+    def begin(self, run: int, trainings: Sequence[Training]) -> None:
         self.run = run
         with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
-            self.connection.send(configs[run])
+            self.connection.send(trainings[run])
 
     def message(self) -> dict[str, Any] | Record | Failure | None:
         """An event, the outcome of the run, or None if the process has died."""
@@ -178,13 +182,13 @@ def _work(connection: Connection[Any, Any], shared: Shared, imports: tuple[Code,
     follow_parent()
     while True:
         try:
-            config = connection.recv()
+            training = connection.recv()
         except EOFError:
             return
         try:
-            outcome: Record | Failure = train_one(config, shared, imports, connection.send)
+            outcome: Record | Failure = train_one(training, shared, imports, connection.send)
         except BaseException as error:
-            outcome = failure(config, error)
+            outcome = failure(training.config, error)
         connection.send(outcome)
 
 
@@ -195,12 +199,12 @@ def failure(config: Config, error: BaseException) -> Failure:
     return Failure(config, error)
 
 
-def train_one(config: Config, shared: Shared, imports: Sequence[Code], sink: Sink) -> Record:
-    """One run of a sweep, in a process that imports the user's files first."""
+def train_one(training: Training, shared: Shared, imports: Sequence[Code], sink: Sink) -> Record:
+    """One training of a sweep, in a process that imports the user's files first."""
     for code in imports:
         code.load()
     try:
-        return shared.run(config, sink)
+        return shared.run(training, sink)
     except Exception as error:
         fault = None if isinstance(error, PlannedError) else own_fault(error)
         if fault is None:

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from bntricks.sweeps.local import Failure, Shared
     from bntricks.training.progress import Sink
 
-Train = Callable[[Sequence[Config], "Shared", "Sink"], Sequence["Record | Failure"]]
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained once, for one run or for several."""
+
+    config: Config
+    readings: bool
+    """Whether some of these are read off its network in another way."""
+
+
+Train = Callable[[Sequence[Training], "Shared", "Sink"], Sequence["Record | Failure"]]
 """Trains all of these, side by side, and tells the sink what happens with the index of each."""
 
 
@@ -40,8 +50,6 @@ def each_once(
 ) -> list[Record | Failure]:
     """The results of all of these runs, in order. Two processes cannot train in one folder."""
     groups = _groups(configs)
-    if any(run.reading for group in groups for run in group):
-        shared = replace(shared, readings=True)
 
     def spread(event: dict[str, Any]) -> None:
         first, *others = groups[event["run"]]
@@ -50,13 +58,18 @@ def each_once(
                 sink({**event, "run": run.index})
 
     results: dict[int, Record | Failure] = {}
-    trained = train([group[0].training for group in groups], shared, spread)
+    trained = train([_training(group) for group in groups], shared, spread)
     for group, result in zip(groups, trained, strict=True):
         for run in group:
             row = results[run.index] = run.take(result)
             if run.reading is not None and isinstance(row, Record):
                 sink({"run": run.index, **finished(row)})
     return [results[index] for index in range(len(configs))]
+
+
+def trainings(configs: Sequence[Config]) -> list[Training]:
+    """What has to be trained for these runs."""
+    return [_training(group) for group in _groups(configs)]
 
 
 def finished(record: Record) -> dict[str, Any]:
@@ -78,6 +91,10 @@ def _groups(configs: Sequence[Config]) -> list[list[_Run]]:
         group if len(group) > 1 else [replace(group[0], training=group[0].config, reading=None)]
         for group in by_training.values()
     ]
+
+
+def _training(group: Sequence[_Run]) -> Training:
+    return Training(group[0].training, any(run.reading is not None for run in group))
 
 
 def _run(index: int, config: Config) -> _Run:

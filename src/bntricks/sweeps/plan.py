@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from bntricks.paper import ScaleName, Study
 from bntricks.report.groups import OF_THE_MEMORY
 from bntricks.report.verdicts import DROPPED
 from bntricks.runs.config import NOT_PROTOCOL, Config, parse
+from bntricks.sweeps.once import trainings
 
 if TYPE_CHECKING:
     from bntricks.streams import Stream
@@ -114,30 +114,24 @@ def check_claims(study: Study, scale: ScaleName) -> None:
                 )
 
 
-def trainings(configs: Sequence[Config]) -> list[Config]:
-    """What has to be trained for these runs, each once: some are readings of others."""
-    from bntricks.runs.readings import trunk
-
-    return list({each.model_dump_json(): each for each in map(trunk, configs)}.values())
-
-
 def seconds_left(
     configs: Sequence[Config], shared: Shared, sink: Sink = lambda event: None
 ) -> float:
-    """About how long the runs still to be made take on one core, from the times of a few steps."""
+    """About how long what is still to be trained for these runs takes on one core, from the times
+    of a few steps."""
     from bntricks.batch import batch_count
     from bntricks.runs.extras import Extras
     from bntricks.runs.folder import finished
+    from bntricks.runs.readings import trunk
     from bntricks.runs.resolve import resolve
 
-    extras = Extras(shared.probe, shared.keep_network, readings=shared.readings)
-    total, measured, counted = 0.0, dict[str, float](), set[Path]()
-    for requested in configs:
-        stream, config = resolve(requested, shared.data, sink)
+    total, measured = 0.0, dict[str, float]()
+    for training in trainings(configs):
+        stream, asked = resolve(training.config, shared.data, sink)
+        config = trunk(asked)
+        readings = shared.readings or training.readings or config != asked
+        extras = Extras(shared.probe, shared.keep_network, readings=readings)
         folder = shared.out / config.identity(stream.fingerprint)
-        if folder in counted:
-            continue
-        counted.add(folder)
         with suppress(UserError):  # which is for the run itself to say
             record = finished(config, stream, shared.out, warn=lambda text: None)
             if record is not None and extras.there(record, folder, stream) and not shared.force:

@@ -31,7 +31,7 @@ from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
 from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
-from bntricks.sweeps.once import each_once
+from bntricks.sweeps.once import Training, each_once
 from bntricks.training.progress import Sink, warning
 
 POLL_SECONDS = 0.3
@@ -67,7 +67,7 @@ def sweep_on_ray(
 
 
 def _sweep(
-    request: Request, configs: Sequence[Config], shared: Shared, sink: Sink
+    request: Request, trainings: Sequence[Training], shared: Shared, sink: Sink
 ) -> list[Record | Failure]:
     ray = _connect(request.address)
     head = ray.get_runtime_context().gcs_address
@@ -82,10 +82,10 @@ def _sweep(
     # Inside Ray's code a signal would become one of Ray's errors, so it waits for the next turn.
     with postponed() as asked_to_stop:
         waiting = {
-            remote_run.options(name=f"{config.method} {config.seed}").remote(
-                index, config, shared, loaded(), mailbox
+            remote_run.options(name=f"{each.config.method} {each.config.seed}").remote(
+                index, each, shared, loaded(), mailbox
             ): index
-            for index, config in enumerate(configs)
+            for index, each in enumerate(trainings)
         }
         heard = time.monotonic()
         while waiting and not asked_to_stop():
@@ -102,11 +102,11 @@ def _sweep(
                 continue
             for reference in done:
                 index = waiting.pop(reference)
-                results[index] = _result(ray, reference, index, configs[index], sink)
+                results[index] = _result(ray, reference, index, trainings[index].config, sink)
             for event in _events(ray, mailbox):
                 sink(event)
         ray.shutdown()  # which also stops the runs that are still under way
-    return [results[index] for index in range(len(configs))]
+    return [results[index] for index in range(len(trainings))]
 
 
 def _events(ray: Any, mailbox: Any) -> list[dict[str, Any]]:
@@ -133,7 +133,7 @@ class Mailbox:
 
 
 def _run(
-    index: int, config: Config, shared: Shared, imports: tuple[Code, ...], mailbox: Any
+    index: int, training: Training, shared: Shared, imports: tuple[Code, ...], mailbox: Any
 ) -> tuple[Record, dict[str, bytes]]:
     """On a node: the record, and the files that belong beside it."""
 
@@ -143,7 +143,7 @@ def _run(
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            record = train_one(config, shared, imports, send)
+            record = train_one(training, shared, imports, send)
             break
         except HeldError:
             if time.monotonic() > deadline:
