@@ -346,6 +346,7 @@ def test_without_old_tasks_or_running_statistics_there_are_no_shares(tmp_path):
     )
     assert single.phi.by_share is None
     assert batch_free.phi.by_share is None
+    assert batch_free.phi.oracle_acc == batch_free.phi.memory_acc == batch_free.acc
 
 
 def test_what_phi_costs_is_in_the_record_and_a_record_without_it_is_valid(tmp_path):

@@ -77,6 +77,14 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
     if index < len(stream) - 1:
         return
     net, random = copy.deepcopy(learner.predictor), generator(seed, "φ from other images")
+    memory, acc = learner.memory, fmean(evaluate(learner, stream)[0])
+    stored = None
+    if memory is not None and memory.x is not None and len(memory) > 1:
+        stored = memory.x[: len(memory)]
+    if not layers(net):  # no φ, so no other φ
+        memory_acc = None if stored is None else acc
+        phi.save(PhiAccuracies.of(acc, acc, acc, memory_acc, None), path)
+        return
 
     def under(x: Tensor, parts: Iterable[Tensor], tasks: Sequence[Task]) -> list[float]:
         views = (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
@@ -87,20 +95,17 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
         parts = torch.randperm(len(x), generator=random).tensor_split(-(-len(x) // MOMENTS_BATCH))
         return under(x, parts, tasks)
 
-    acc = evaluate(learner, stream)[0]
     every, newest = torch.cat([task.train.x for task in stream]), len(stream[-1].train)
     oracle = under_all(every, stream)
     own = [under_all(task.train.x, [task])[0] for task in stream]
-    memory, stored = learner.memory, None
-    if memory is not None and memory.x is not None and len(memory) > 1:
-        stored = fmean(under_all(memory.x[: len(memory)], stream))
+    memory_acc = None if stored is None else fmean(under_all(stored, stream))
     by_share = None
-    if len(stream) > 1 and layers(net):
+    if len(stream) > 1:
         by_share = tuple(
             at_share(share, under(every, mixed(len(every) - newest, newest, share, random), stream))
             for share in SHARES
         )
-    phi.save(PhiAccuracies.of(fmean(acc), fmean(oracle), fmean(own), stored, by_share), path)
+    phi.save(PhiAccuracies.of(acc, fmean(oracle), fmean(own), memory_acc, by_share), path)
 
 
 def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tensor]:
