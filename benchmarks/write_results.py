@@ -30,6 +30,7 @@ from bntricks.report.tables import Table, to_markdown
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged
+from results_page.layers import layers_section
 from results_page.lengths import lengths
 from results_page.missing import missing
 from results_page.other_phi import other_phi, share_figure
@@ -85,6 +86,7 @@ def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
     evidence = gather(records)
     all_findings = findings(evidence)
     lines = [HEAD, to_markdown(scales_table(records)), AFTER, *summary(evidence, all_findings)]
+    lines += layers_section(all_findings)
     notes, figures = Notes(), dict[str, Figure]()
     # A study has a section where it says something that no study before it does.
     first = {(each.study.name, each.claim) for each in distinct(all_findings)}

@@ -10,8 +10,11 @@ from bntricks.report.metrics import metric_title
 from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import Judgement, groups_of
 from results_page.evidence import Evidence, Finding, is_judged
+from results_page.layers import layers_headline
 from results_page.other_phi import TITLE as OTHER_PHI
 from results_page.wording import (
+    OUTCOMES,
+    RIVALS,
     TOO_FEW,
     anchor,
     by_scale,
@@ -52,14 +55,11 @@ PHI = (
     "memory after each task, against ER. {figures_joint} How ACC of the same θ moves with the "
     f"newest task's share of φ is [a figure](#{anchor(OTHER_PHI)})."
 )
-LAYERS = "**Against which other normalisations does BN Tricks win?**"
 HEAD = "**Is it φ or the head?**"
-VERDICTS = (("holds", "suggested"), ("undecided",), ("doubtful", "does not hold"))
-RIVALS = ("ahead of", "undecided against", "behind")
 REMEDIES = ("ahead with", "undecided with", "behind with")
 PAIRED = ("ahead:", "undecided:", "behind:")
 OVERLAP = ("both repair the same with", "undecided with", "it gains even more with")
-"""What such verdicts say of a rival, of a remedy, and of two remedies together."""
+"""What `OUTCOMES` are called for a remedy, for a pair, and for two remedies together."""
 
 
 def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
@@ -67,7 +67,7 @@ def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list
         *(_gain(method, baseline, findings) for method, baseline in PAIRS.items()),
         _doubled_gradient(evidence, findings),
         _balanced_phi(findings),
-        _layers(findings),
+        layers_headline(findings),
         _phi_or_head(findings),
     ]
 
@@ -198,34 +198,12 @@ def _balanced_phi(findings: Sequence[Finding]) -> str:
     return " ".join(PHI.format(**words).split())
 
 
-def _layers(findings: Sequence[Finding]) -> str:
-    """BN Tricks with BatchNorm against the same method with another layer."""
-    own = [
-        each
-        for each in _in_acc(findings, "norms-online", "norms")
-        if "-bnt" in each.claim.a.method
-        and each.claim.b
-        and each.claim.b.variant
-        and "-bnt" not in each.claim.b.method
-    ]
-    by_side: dict[tuple[str, Side], list[Finding]] = {}
-    for each in own:
-        by_side.setdefault((each.study.title, each.claim.a), []).append(each)
-    groups = [group for group in by_side.values() if any(each.decisive for each in group)]
-    if not groups:
-        return f"{LAYERS} No verdict yet."
-    lines = [f"{LAYERS} In ACC:", *(f"  - {_outcomes(group)}" for group in groups)]
-    if left := sum(each.decisive is None for each in own):
-        lines.append(f"  - {left} more comparisons have no verdict yet.")
-    return "\n".join(lines)
-
-
 def _phi_or_head(findings: Sequence[Finding]) -> str:
     """What a corrected head gains, what BN Tricks has beyond that, and whether both are one."""
     own = _in_acc(findings, "bias")
     corrected = [f for f in own if f.claim.b == _ER and f.claim.a.method == "er"]
     # What harms ER repairs nothing that BN Tricks could repair as well.
-    harmful = {_rival(f) for f in corrected if f.verdict in VERDICTS[2]}
+    harmful = {_rival(f) for f in corrected if f.verdict in OUTCOMES[2]}
     tricked = [f for f in own if f.claim.a.method == "er-bnt" and f.claim.b]
     plain = [f for f in tricked if not f.claim.along]
     parts = {
@@ -265,13 +243,6 @@ def _in_acc(findings: Sequence[Finding], *studies: str) -> list[Finding]:
     ]
 
 
-def _outcomes(group: Sequence[Finding]) -> str:
-    """Against whom one form of BN Tricks comes out ahead, and against whom not."""
-    a, setting = group[0].claim.a, group[0].study.title.rsplit(", ")[-1]
-    name = ", ".join(filter(None, (f"{load_reported().titles[a.method]} {setting}", a.variant)))
-    return f"{name}: {_listed(group, RIVALS, _other)}"
-
-
 def _listed(
     group: Sequence[Finding],
     outcomes: tuple[str, str, str],
@@ -279,21 +250,13 @@ def _listed(
 ) -> str:
     """What each comparison came to, those of one outcome together."""
     parts = []
-    for words, verdicts in zip(outcomes, VERDICTS, strict=True):
+    for words, verdicts in zip(outcomes, OUTCOMES, strict=True):
         listed = [f"{name(f)} {_decisive(f)}" for f in group if f.verdict in verdicts]
         parts += [f"{sentence(words)} {'; '.join(listed)}."] if listed else []
     judged = [each.decisive for each in group if each.decisive]
     scales = " and ".join(f"`{scale}`" for scale in dict.fromkeys(scale for scale, _ in judged))
     seeds = seeds_of([judgement for _, judgement in judged])
     return " ".join([*parts, f"{sentence(seeds)}, {scales}."])
-
-
-def _other(finding: Finding) -> str:
-    """The other side of a comparison, without what both sides share."""
-    a, b = finding.claim.a, finding.claim.b
-    assert b is not None
-    layer = b.variant.removesuffix(a.variant).removesuffix(", ")
-    return load_reported().titles[b.method] + (f" with {layer}" if layer else "")
 
 
 def _both(finding: Finding) -> str:

@@ -12,6 +12,10 @@ from bntricks.report.verdicts import Judgement
 from results_page.evidence import Finding, is_judged
 
 TOO_FEW = "too few for a verdict"
+OUTCOMES = (("holds", "suggested"), ("undecided",), ("doubtful", "does not hold"))
+"""Verdicts that say yes, leave it open and say no."""
+RIVALS = ("ahead of", "undecided against", "behind")
+"""What they are called for two rivals."""
 
 
 def figures(together: Sequence[Finding]) -> str:
