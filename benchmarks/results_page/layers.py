@@ -1,0 +1,138 @@
+"""BN Tricks with BatchNorm against the same method with another layer: who is ahead, in a few lines
+to quote and in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bntricks.paper import Side, load_reported
+from bntricks.report.metrics import metric_title
+from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, to_markdown
+from results_page.evidence import Finding
+from results_page.wording import OUTCOMES, RIVALS, anchor, seeds_of, sentence
+
+STUDIES = ("norms-online", "norms")
+METRICS = ("acc", "bwt")
+QUESTION = "**Against which other normalisations does BN Tricks win?**"
+TITLE = "BN Tricks against other normalisations"
+TEXT = f"""## {TITLE}
+
+How many points BN Tricks is ahead of the same method with another layer. Bold: the interval leaves
+zero out. Where no learning rate is named it is 0.03, which was chosen for BatchNorm. AdaB²N needs a
+joint forward of new and replayed images, so it is compared as DER++-Joint and ER-ACE-Joint, and so
+is a slow average, which AdaB²N's φ is.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A form of BN Tricks, a rival, and what became of each metric."""
+
+    setting: str
+    a: Side
+    b: Side
+    findings: dict[str, Finding]
+
+    @property
+    def form(self) -> str:
+        return ", ".join(filter(None, (f"{_title(self.a)} {self.setting}", self.a.variant)))
+
+    @property
+    def layer(self) -> str:
+        """The rival's layer, without what both sides share."""
+        own = self.b.variant.removesuffix(self.a.variant).removesuffix(", ")
+        return own.replace(", lr", " at lr") or "BN"
+
+    @property
+    def rival(self) -> str:
+        return f"{_title(self.b)} with {self.layer}"
+
+    @property
+    def short(self) -> str:
+        """The rival's layer, and its forward where that is all that differs."""
+        joint = self.layer == "BN" and self.b.method.endswith("-joint")
+        return "BN in a joint forward" if joint else self.layer
+
+
+def layers_headline(findings: Sequence[Finding]) -> str:
+    """Against which layers each form of BN Tricks comes out ahead, and against which not."""
+    own = comparisons(findings)
+    forms: dict[str, list[Comparison]] = {}
+    for each in own:
+        if any(finding.decisive for finding in each.findings.values()):
+            forms.setdefault(each.form, []).append(each)
+    if not forms:
+        return f"{QUESTION} No verdict yet."
+    lines = [f"{QUESTION} Intervals are in [a table](#{anchor(TITLE)})."]
+    lines += [f"  - {form}. {_outcomes(group)}" for form, group in forms.items()]
+    if left := len(own) - sum(map(len, forms.values())):
+        lines.append(f"  - {left} more comparisons have no verdict yet.")
+    return "\n".join(lines)
+
+
+def layers_section(findings: Sequence[Finding]) -> list[str]:
+    """The table of all comparisons that have runs, with its heading; nothing without any."""
+    own = [c for c in comparisons(findings) if any(f.judgements for f in c.findings.values())]
+    return [TEXT, to_markdown(_table(own)), ""] if own else []
+
+
+def comparisons(findings: Sequence[Finding]) -> list[Comparison]:
+    found: dict[tuple[str, Side, Side], dict[str, Finding]] = {}
+    for each in findings:
+        a, b = each.claim.a, each.claim.b
+        if (
+            each.study.name in STUDIES
+            and each.claim.kind == "greater"
+            and each.claim.metric in METRICS
+            and a.stream == "seq-cifar10"
+            and "-bnt" in a.method
+            and b
+            and "-bnt" not in b.method
+        ):
+            setting = each.study.title.rsplit(", ")[-1]
+            found.setdefault((setting, a, b), {})[each.claim.metric] = each
+    return [Comparison(*key, own) for key, own in found.items()]
+
+
+def _title(side: Side) -> str:
+    return load_reported().titles[side.method]
+
+
+def _outcomes(group: Sequence[Comparison]) -> str:
+    """What each metric came to, rivals of one outcome together."""
+    sentences, judged = [], []
+    for metric in METRICS:
+        parts = []
+        for words, verdicts in zip(RIVALS, OUTCOMES, strict=True):
+            listed = [
+                (each.short, decisive[1])
+                for each in group
+                if (finding := each.findings.get(metric)) and finding.verdict in verdicts
+                if (decisive := finding.decisive)
+            ]
+            judged += [judgement for _, judgement in listed]
+            names = ", ".join(f"{name} ({own.ours:+.1f})" for name, own in listed)
+            parts += [f"{words} {names}"] if names else []
+        sentences += [f"{metric_title(metric)}: {'; '.join(parts)}."] if parts else []
+    return " ".join([*sentences, f"{sentence(seeds_of(judged))}."])
+
+
+def _table(own: Sequence[Comparison]) -> Table:
+    rows = []
+    for each in own:
+        (scale, judgement), *_ = next(f.judgements for f in each.findings.values() if f.judgements)
+        cells = [cell for metric in METRICS for cell in _difference(each.findings.get(metric))]
+        last = (number(judgement.seeds, 0), Cell(scale))
+        rows.append((Cell(each.form), Cell(each.rival), *cells, *last))
+    columns = ("", "Against", "ACC", "95% interval", "BWT", "95% interval", "Seeds", "Scale")
+    return Table(f"{TITLE}, Seq-CIFAR-10", columns, tuple(rows))
+
+
+def _difference(finding: Finding | None) -> tuple[Cell, Cell]:
+    """The number that counts, or what there is before there is a verdict, and its interval."""
+    if finding is None or not finding.judgements:
+        return SKIPPED, SKIPPED
+    _, own = finding.decisive or finding.judgements[0]
+    decided = finding.verdict in (*OUTCOMES[0], *OUTCOMES[2])
+    return Cell(f"{own.ours:+.2f}", own.ours, bold=decided), interval(own.low, own.high)
