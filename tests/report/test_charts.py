@@ -15,7 +15,7 @@ from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.claims_chart import verdict_chart
 from bntricks.report.cost import cost
-from bntricks.report.files import rendered, write_whole
+from bntricks.report.files import rendered, svg, write_whole
 from bntricks.report.groups import group
 from bntricks.report.lines import curves, per_task
 from bntricks.report.panels import matrices, task_lines
@@ -159,9 +159,16 @@ def test_figures_reach_the_disk_whole(tmp_path):
         table = list(csv.DictReader(io.StringIO(paths[".csv"].read_text())))
         assert len(table) == len(figure.rows)
         assert list(table[0]) == list(figure.rows[0])
-    svg = (tmp_path / "curves-seq-cifar10" / "curves-seq-cifar10.svg").read_text()
-    assert "<b>" not in svg
-    assert HOSTILE in "".join(ElementTree.fromstring(svg).itertext())
+    drawn = (tmp_path / "curves-seq-cifar10" / "curves-seq-cifar10.svg").read_text()
+    assert "<b>" not in drawn
+    assert HOSTILE in "".join(ElementTree.fromstring(drawn).itertext())
+
+
+def test_a_figure_is_the_same_file_whatever_was_drawn_before_it():
+    (part,) = build(RUNS).streams
+    first, again = [{figure.name: svg(figure) for figure in part.figures} for _ in range(2)]
+    assert first == again
+    assert any(b'clip-path="url(#clip0)"' in drawn for drawn in first.values())
 
 
 def test_names_of_streams_are_safe_and_distinct_file_names():

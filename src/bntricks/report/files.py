@@ -4,6 +4,8 @@ behind them, and the page. It is written whole or not at all."""
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -36,6 +38,8 @@ STYLE: dict[str, Any] = {
     "view": {"stroke": None},
 }
 """How charts look outside the page; they have no title, as a paper has a caption."""
+NUMBERED = re.compile(r'(?<=id=")(clip|gradient_)\d+|(?<=url\(#)(clip|gradient_)\d+')
+"""What the chart library numbers through all figures of a process."""
 SYMBOL = 30
 """What an entry of a legend needs beside its name, in points."""
 
@@ -141,8 +145,11 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def svg(figure: Figure) -> bytes:
+    """The same figure is the same file, whatever was drawn before it."""
     with _drawing(figure):
-        return vl_convert.vegalite_to_svg(json.dumps(figure.spec), **offline(figure)).encode()
+        drawn = vl_convert.vegalite_to_svg(json.dumps(figure.spec), **offline(figure))
+    numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))  # anew in each file
+    return NUMBERED.sub(lambda m: f"{m[1] or m[2]}{numbers[m[0]]}", drawn).encode()
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:
