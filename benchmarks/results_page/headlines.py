@@ -1,5 +1,6 @@
 """The sentences to quote: what BN Tricks does to each baseline, whether that is the doubled
-gradient, and how it fares against other layers and corrected heads."""
+gradient, how it fares against other layers and corrected heads, and whether φ follows balanced
+batches elsewhere too."""
 
 from __future__ import annotations
 
@@ -56,6 +57,7 @@ PHI = (
     f"newest task's share of φ is [a figure](#{anchor(OTHER_PHI)})."
 )
 HEAD = "**Is it φ or the head?**"
+TRACKERS = "**Does it matter which batches φ follows, where a method does not say?**"
 REMEDIES = ("ahead with", "undecided with", "behind with")
 PAIRED = ("ahead:", "undecided:", "behind:")
 OVERLAP = ("both repair the same with", "undecided with", "it gains even more with")
@@ -69,6 +71,7 @@ def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list
         _balanced_phi(findings),
         layers_headline(findings),
         _phi_or_head(findings),
+        _trackers(findings),
     ]
 
 
@@ -172,6 +175,7 @@ _ER = Side(method="er", stream=STREAM)
 _ER_DOUBLED = Side(method="er", stream=STREAM, variant=DOUBLED)
 _ER_BNT = Side(method="er-bnt", stream=STREAM)
 _ER_BUF = Side(method="er-cur+buf", stream=STREAM)
+_CLS_ER_WORKING_PHI = Side(method="cls-er-working-phi", stream=STREAM)
 _ER_RECALIBRATED = Side(method="er-recalibrate", stream=STREAM)
 
 
@@ -227,6 +231,24 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
     return "\n".join([f"{HEAD} In ACC:", *lines]) if lines else f"{HEAD} No verdict yet."
 
 
+def _trackers(findings: Sequence[Finding]) -> str:
+    """The same training, and a φ that follows other batches."""
+    own = _in_acc(findings, "trackers")
+    parts = {
+        "The losses and forwards of ER-Cur+Buf, with another φ, against ER-Cur+Buf": [
+            f for f in own if _is_of(_ER_BUF, f)
+        ],
+        "CLS-ER's stable network with its own φ, which follows the memory alone, against the same "
+        "with the working network's": [f for f in own if _is_of(_CLS_ER_WORKING_PHI, f)],
+    }
+    lines = [
+        f"  - {text}: {_listed(group, PAIRED, _first)}"
+        for text, group in parts.items()
+        if any(f.decisive for f in group)
+    ]
+    return "\n".join([f"{TRACKERS} In ACC:", *lines]) if lines else f"{TRACKERS} No verdict yet."
+
+
 def _is_of(other: Side, finding: Finding) -> bool:
     """Whether this is compared with that method, in whatever variant."""
     return finding.claim.b is not None and finding.claim.b.method == other.method
@@ -257,6 +279,12 @@ def _listed(
     scales = " and ".join(f"`{scale}`" for scale in dict.fromkeys(scale for scale, _ in judged))
     seeds = seeds_of([judgement for _, judgement in judged])
     return " ".join([*parts, f"{sentence(seeds)}, {scales}."])
+
+
+def _first(finding: Finding) -> str:
+    """The first side of a comparison."""
+    a = finding.claim.a
+    return ", ".join(filter(None, (load_reported().titles[a.method], a.variant)))
 
 
 def _both(finding: Finding) -> str:

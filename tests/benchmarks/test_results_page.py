@@ -358,6 +358,23 @@ def test_what_harms_er_is_not_said_to_repair_the_same_as_bn_tricks():
     assert "A better loss, ER-ACE: Behind: ER-BNT against ER-ACE" in text
 
 
+def test_the_summary_says_what_a_tracker_gains():
+    trained = [
+        *runs("er-cur+buf", [40.0, 41.0, 42.5], "lite"),
+        *runs("er-track-memory", [50.0, 51.0, 52.0], "lite"),
+        *runs("er-track-aligned", [35.0, 47.0, 43.0], "lite"),
+        *runs("cls-er", [50.0, 51.0, 52.0], "lite", lr=0.1),
+        *runs("cls-er-working-phi", [60.0, 61.0, 62.5], "lite", lr=0.1),
+    ]
+    text = headlines(gather(trained), findings(gather(trained)))[7]
+    _, separate, stable = text.splitlines()
+    assert "ER-Cur+Buf: Ahead: ER-Track-Memory +9.83 (9.12 to 10.55). Undecided: ER-Track-A" in (
+        separate
+    )
+    assert stable.endswith(": Behind: CLS-ER, lr 0.1 -10.17 (-10.88 to -9.45). 3 seeds, `lite`.")
+    assert headlines([], findings([]))[7].endswith("** No verdict yet.")
+
+
 def test_a_run_with_the_streams_own_memory_is_one_of_a_study_that_does_not_name_it():
     made = runs("der++", [50.0] * 3, epochs=1, memory=500)
     assert [e.study.name for e in gather(made)] == ["norms-online"]
