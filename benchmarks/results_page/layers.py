@@ -71,6 +71,27 @@ def layers_headline(findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
+def layers_in_short(findings: Sequence[Finding]) -> str:
+    """The same in ACC, without numbers: a sentence for each form. A layer that was trained at two
+    learning rates counts by the one that BN Tricks fares worse against."""
+    forms: dict[str, dict[str, int]] = {}
+    for each in comparisons(findings):
+        finding = each.findings.get("acc")
+        if each.a.variant or each.layer == "BN" or not finding or not finding.decisive:
+            continue
+        worse = next(i for i, verdicts in enumerate(OUTCOMES) if finding.verdict in verdicts)
+        outcomes, layer = forms.setdefault(each.form, {}), each.layer.partition(" at lr")[0]
+        outcomes[layer] = max(worse, outcomes.get(layer, 0))
+    sentences = []
+    for form, outcomes in forms.items():
+        lists = [[name for name, own in outcomes.items() if own == each] for each in range(3)]
+        parts = [
+            f"{words} {', '.join(own)}" for words, own in zip(RIVALS, lists, strict=True) if own
+        ]
+        sentences.append(f"{form} is {'; '.join(parts)}.")
+    return " ".join(sentences)
+
+
 def layers_section(findings: Sequence[Finding]) -> list[str]:
     """The table of all comparisons that have runs, with its heading; nothing without any."""
     own = [c for c in comparisons(findings) if any(f.judgements for f in c.findings.values())]
