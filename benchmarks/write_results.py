@@ -30,7 +30,7 @@ from bntricks.report.tables import Table, to_markdown
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged
-from results_page.layers import layers_section
+from results_page.layers import layers_figure, layers_section
 from results_page.lengths import lengths
 from results_page.missing import missing
 from results_page.other_phi import other_phi, share_figure
@@ -41,6 +41,8 @@ from results_page.wording import sentence
 
 MAPPED = ("overlap", "statistics")
 """Probes of studies that have maps to show, which are not on this page."""
+LINES = 12
+"""More cannot be told apart in one figure."""
 DOCS = Path(__file__).parents[1] / "docs"
 
 HEAD = """# Results
@@ -77,8 +79,8 @@ def main() -> None:
 
 def figure_files(docs: Path) -> list[Path]:
     """The figures that were written for this page."""
-    names = (*STUDIES, "other-phi")
-    return [path for name in names for path in sorted(docs.glob(f"figures/{name}-*.svg"))]
+    names = (*STUDIES, "layers", "other-phi")
+    return sorted({path for name in names for path in docs.glob(f"figures/{name}-*.svg")})
 
 
 def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
@@ -94,7 +96,7 @@ def page(records: Sequence[Record]) -> tuple[str, dict[str, Figure]]:
     for _, own in groupby(telling, key=lambda each: each.study.name):
         lines += section(list(own), notes, figures)
     lines += [*other_phi(records), *lengths(records), *missing(records)]
-    if figure := share_figure(records):
+    for figure in filter(None, (layers_figure(all_findings), share_figure(records))):
         figures[figure.name] = figure
     return "\n".join(lines).rstrip() + "\n", figures
 
@@ -127,7 +129,9 @@ def section(evidence: Sequence[Evidence], notes: Notes, figures: dict[str, Figur
         if index or study.probe in MAPPED:
             continue
         own, *_ = by_stream(each.groups).values()
-        drawn = [curves(own), per_task(own), verdict_chart(each.with_runs, remark)]
+        drawn = [curves(own), per_task(own)] if len(own) <= LINES else []
+        claims_figure = verdict_chart(each.with_runs, remark)
+        drawn += [claims_figure] if claims_figure and not claims_figure.folded else []
         for figure in filter(None, drawn):
             name = f"{study.name}-{figure.name}"
             figures[name] = figure

@@ -5,8 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import altair as alt
 
 from bntricks.paper import Side, load_reported
+from bntricks.report.charts import LETTER, WIDTH, Figure, Row
+from bntricks.report.claims_chart import VERDICTS
 from bntricks.report.metrics import metric_title
 from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, to_markdown
 from results_page.evidence import Finding
@@ -93,9 +99,70 @@ def layers_in_short(findings: Sequence[Finding]) -> str:
 
 
 def layers_section(findings: Sequence[Finding]) -> list[str]:
-    """The table of all comparisons that have runs, with its heading; nothing without any."""
+    """The comparisons that have runs, as a table, and the place of their figure; nothing without
+    any."""
     own = [c for c in comparisons(findings) if any(f.judgements for f in c.findings.values())]
-    return [TEXT, to_markdown(_table(own)), ""] if own else []
+    if not own:
+        return []
+    lines = [TEXT, to_markdown(_table(own)), ""]
+    if figure := layers_figure(findings):
+        lines += [f"![{figure.title}](figures/{figure.name}.svg)", ""]
+    return lines
+
+
+def layers_figure(findings: Sequence[Finding]) -> Figure | None:
+    """Every difference that has a verdict, with its interval: a panel for each form and metric."""
+    rows = [
+        {
+            "form": each.form,
+            "rival": each.rival,
+            "metric": metric_title(metric),
+            "shown": finding.verdict,
+            "difference": finding.decisive[1].ours,
+            "low": finding.decisive[1].low,
+            "high": finding.decisive[1].high,
+        }
+        for each in comparisons(findings)
+        for metric, finding in each.findings.items()
+        if finding.decisive
+    ]
+    if not rows:
+        return None
+    text = "How many points BN Tricks is ahead, with 95% intervals over seeds."
+    forms = [_panels(form, rows) for form in dict.fromkeys(row["form"] for row in rows)]
+    return Figure("layers-seq-cifar10", TITLE, text, alt.vconcat(*forms), rows)
+
+
+def _panels(form: str, rows: Sequence[Row]) -> Any:
+    """ACC and BWT of one form beside each other, on the axes of all forms."""
+    looks = {name: look for name, look in VERDICTS.items() if name in {r["shown"] for r in rows}}
+    colours, shapes = (
+        alt.Scale(domain=list(looks), range=list(values))
+        for values in zip(*looks.values(), strict=True)
+    )
+    panels: list[Any] = []
+    longest = LETTER * max(len(row["rival"]) for row in rows)
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        alike = [row for row in rows if row["metric"] == metric]
+        ends = [row[end] for row in alike for end in ("low", "high")]
+        scale = alt.Scale(domain=[min(0, *ends), max(0, *ends)], nice=True)
+        own = [row for row in alike if row["form"] == form]
+        names = None if panels else alt.Axis(labelLimit=0, minExtent=longest)
+        chart = alt.Chart(alt.InlineData(values=own)).encode(
+            y=alt.Y("rival:N", title=None, sort=None, axis=names),
+            color=alt.Color("shown:N", title=None, scale=colours),
+        )
+        x = partial(alt.X, title=f"{metric}: points ahead", scale=scale, axis=alt.Axis(tickCount=6))
+        span = chart.mark_rule(strokeWidth=2).encode(x=x("low:Q"), x2="high:Q")
+        shape = alt.Shape("shown:N", title=None, scale=shapes)
+        point = chart.mark_point(filled=True, size=60, opacity=1).encode(
+            x=x("difference:Q"), shape=shape
+        )
+        zero = alt.Chart().mark_rule(opacity=0.5).encode(x=alt.datum(0))
+        height = 18 * len({row["rival"] for row in own})
+        panels.append(alt.layer(zero, span, point).properties(width=WIDTH * 0.35, height=height))
+    title = alt.TitleParams(form, anchor="start", fontSize=12)
+    return alt.hconcat(*panels).properties(title=title)
 
 
 def comparisons(findings: Sequence[Finding]) -> list[Comparison]:

@@ -9,6 +9,7 @@ from helpers.pages import DOCS
 from readme import part
 from results_page.evidence import STUDIES, findings, gather
 from results_page.headlines import headlines
+from results_page.layers import layers_figure, layers_in_short
 from results_page.lengths import lengths
 from results_page.missing import WANTED, missing
 from results_page.other_phi import other_phi, share_figure
@@ -279,6 +280,22 @@ def test_what_both_sides_of_a_comparison_share_is_said_once():
     )
     (row,) = [line for line in page(trained)[0].splitlines() if "DER++-Joint with BN |" in line]
     assert row.endswith("| **+9.83** | 9.12 to 10.55 | **+9.83** | 9.12 to 10.55 | 3 | medium |")
+    drawn = layers_figure(findings(gather(trained))).rows
+    assert [(row["rival"], row["metric"], row["shown"]) for row in drawn] == [
+        ("DER++-Joint with BN", metric, "suggested") for metric in ("ACC", "BWT")
+    ]
+    assert layers_figure(findings([])) is None
+
+
+def test_readme_names_a_layer_by_the_learning_rate_that_bn_tricks_fares_worse_against():
+    trained = [
+        *gain(10.0, "lite"),
+        *runs("er", [40.0, 41.0, 42.5], "lite", norm="gn"),
+        *runs("er", [70.0, 71.0, 72.5], "lite", norm="gn", lr=0.1),
+        *runs("er", [40.0, 41.0, 42.5], "lite", norm="cn"),
+    ]
+    text = layers_in_short(findings(gather(trained)))
+    assert text == "ER-BNT over many epochs is ahead of CN; behind GN."
 
 
 def test_a_difference_that_nobody_can_explain_is_taken_apart_by_tasks():
