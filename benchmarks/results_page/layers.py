@@ -10,11 +10,12 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.paper import Side, load_reported
+from bntricks.paper import ScaleName, Side, load_reported
 from bntricks.report.charts import LETTER, WIDTH, Figure, Row
 from bntricks.report.claims_chart import VERDICTS
 from bntricks.report.metrics import metric_title
 from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, to_markdown
+from bntricks.report.verdicts import Judgement
 from results_page.evidence import Finding
 from results_page.wording import OUTCOMES, RIVALS, anchor, seeds_of, sentence
 
@@ -209,7 +210,7 @@ def _outcomes(group: Sequence[Comparison]) -> str:
 def _table(own: Sequence[Comparison]) -> Table:
     rows = []
     for each in own:
-        (scale, judgement), *_ = next(f.judgements for f in each.findings.values() if f.judgements)
+        scale, judgement = next(_counting(f) for f in each.findings.values() if f.judgements)
         cells = [cell for metric in METRICS for cell in _difference(each.findings.get(metric))]
         last = (number(judgement.seeds, 0), Cell(scale))
         rows.append((Cell(each.form), Cell(each.rival), *cells, *last))
@@ -217,10 +218,15 @@ def _table(own: Sequence[Comparison]) -> Table:
     return Table(f"{TITLE}, Seq-CIFAR-10", columns, tuple(rows))
 
 
+def _counting(finding: Finding) -> tuple[ScaleName, Judgement]:
+    """The verdict that counts, or, before there is one, what the largest scale has."""
+    return finding.decisive or finding.judgements[0]
+
+
 def _difference(finding: Finding | None) -> tuple[Cell, Cell]:
-    """The number that counts, or what there is before there is a verdict, and its interval."""
+    """The number that counts, and its interval."""
     if finding is None or not finding.judgements:
         return SKIPPED, SKIPPED
-    _, own = finding.decisive or finding.judgements[0]
+    _, own = _counting(finding)
     decided = finding.verdict in (*OUTCOMES[0], *OUTCOMES[2])
     return Cell(f"{own.ours:+.2f}", own.ours, bold=decided), interval(own.low, own.high)
