@@ -10,14 +10,14 @@ from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import by_seed, groups_of
 from results_page.evidence import Evidence, Finding
 
-METRICS = ("acc", "bwt")
+KINDS, METRICS = ("greater", "similar"), ("acc", "bwt")
 
 
 def by_task(finding: Finding, evidence: Sequence[Evidence]) -> str:
     """A sentence about a comparison of ACC or BWT; empty for other claims, and without a verdict.
     BWT is what old tasks have in the end less what they had when they were learned."""
     claim = finding.claim
-    if claim.kind != "greater" or claim.metric not in METRICS or finding.decisive is None:
+    if claim.kind not in KINDS or claim.metric not in METRICS or finding.decisive is None:
         return ""
     scale, _ = finding.decisive
     own = next(each for each in evidence if (each.study, each.scale) == (finding.study, scale))
