@@ -221,7 +221,7 @@ def _pattern(claim: Claim) -> str:
 
 
 def _known(together: Sequence[Finding], evidence: Sequence[Evidence]) -> str:
-    """What is known about these, and, although that is nothing, where they do not hold."""
+    """What is known about these; where that is nothing and they fail, which tasks it comes from."""
     notes = dict.fromkeys(KNOWN[f.claim.text] for f in together if f.claim.text in KNOWN)
     if notes or together[0].verdict not in ("doubtful", "does not hold"):
         return " ".join(notes)
