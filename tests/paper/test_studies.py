@@ -25,20 +25,26 @@ NAMES = (
     "bias",
     "buffers",
     "control",
+    "exemplars",
+    "exemplars-memory",
     "frameworks",
     "long",
     "main",
     "norms",
     "norms-online",
     "overlap",
+    "phi-share",
     "pilot",
+    "precision",
+    "rehearsal-free",
     "statistics",
     "trackers",
 )
-AGAINST_ITS_OWN_NUMBERS = {
+AGAINST_ITS_OWN_NUMBERS = {  # the last is meant to be: it says that the gain has another cause
     "FDR is not competitive: ER, the weakest baseline adopted, has a higher ACC on Seq-CIFAR-100",
     "FDR is not competitive: ER, the weakest baseline adopted, has a higher ACC on "
     "Seq-Tiny-ImageNet",
+    "iCaRL-BNT gains less than 2.5 points of ACC over iCaRL with intact exemplars on Seq-CIFAR-10",
 }
 
 
@@ -230,13 +236,16 @@ def test_claims_look_only_at_tasks_that_their_stream_has():
         assert all(int(index) <= tasks for index in indices)
 
 
-def test_the_paper_agrees_with_its_claims_but_for_two():
+def test_the_paper_agrees_with_its_claims_but_for_these():
     against = set()
     for study, claim in claims():
         difference = paper_difference(study, claim)
         if difference is None:
             continue
-        agrees = abs(difference) < claim.margin if claim.margin else difference > 0
+        if claim.kind == "less":
+            agrees = difference < (claim.margin or 0)
+        else:
+            agrees = abs(difference) < claim.margin if claim.margin else difference > 0
         if not agrees:
             against.add(claim.text)
     assert against == AGAINST_ITS_OWN_NUMBERS
@@ -319,7 +328,7 @@ STATEMENT = {
         ({"claims": [{**STATEMENT, "metric": "accuracy"}]}, "unknown metric .accuracy."),
         (
             {"claims": [{**STATEMENT, "metric": "accuracy"}]},
-            r"learned, every_task, acc_after:K, accuracy:I:J, biased_phi.* and phi.memory_acc",
+            r"learned, every_task, acc_after:K, accuracy:I:J, biased_phi.* phi.nearest_mean_change",
         ),
         (
             {"claims": [{**STATEMENT, "metric": "acc_after_each_task"}]},
@@ -329,9 +338,12 @@ STATEMENT = {
             {"scale": {"lite": {"seeds": 1, "by_stream": {"seq-cifar1": {"lr": 0.1}}}}},
             "by_stream has seq-cifar1, no stream of it, did you mean seq-cifar10",
         ),
-        ({"claims": [{**STATEMENT, "b": None}]}, "every kind but sign"),
-        ({"claims": [{**STATEMENT, "kind": "similar"}]}, "a margin belongs to kind similar"),
-        ({"claims": [{**STATEMENT, "margin": 1.0}]}, "a margin belongs to kind similar"),
+        ({"claims": [{**STATEMENT, "b": None}]}, "kind greater compares with a side b"),
+        ({"claims": [{**STATEMENT, "kind": "similar"}]}, "kind similar needs a margin"),
+        (
+            {"claims": [{**STATEMENT, "margin": 1.0}]},
+            "a margin belongs to the kinds similar and less",
+        ),
         ({"claims": [{**STATEMENT, "kind": "trend"}]}, "needs at least two variants in `along`"),
         ({"sneaky": 1}, "Extra inputs are not permitted"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from bntricks.errors import RunError, UserError
 from bntricks.report.groups import group
+from bntricks.report.records import load_records
 from bntricks.report.results import SHARE, cost_table
 from bntricks.runs import record_file as records
 from bntricks.runs.checkpoint import NEWEST
@@ -25,7 +26,8 @@ pytestmark = pytest.mark.fault
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1}
 SGD = Config(method="sgd", images_per_class=20, **TINY)
-MEASURED = {"seconds", "images_per_second", "peak_memory_mb"}
+FIRST = records.EARLIER.format(1)
+MEASURED = {"seconds", "finished", "images_per_second", "peak_memory_mb"}
 
 
 def results(record):
@@ -172,11 +174,11 @@ def test_a_run_that_comes_out_differently_keeps_its_earlier_record_and_says_so(t
     events = []
     again = run(SGD, out=tmp_path, readings=True, sink=events.append)
     assert again.accuracy == record.accuracy
-    assert records.read(record.path / records.REPLACED).accuracy == earlier.accuracy
+    assert records.read(record.path / FIRST).accuracy == earlier.accuracy
     (text,) = [event["text"] for event in events if event["event"] == "warning"]
     assert text == (
         f"{record.path}: trained again with different results (ACC {earlier.acc:.2f}, now "
-        f"{again.acc:.2f}); the earlier record is record.json.replaced"
+        f"{again.acc:.2f}); the first counts in reports and is kept beside it"
     )
     assert again.phi is None
     assert not [*record.path.glob("map-*"), *record.path.glob("*.safetensors")]
@@ -196,7 +198,7 @@ def test_a_run_that_comes_out_the_same_replaces_nothing(tmp_path):
     again = run(SGD, out=tmp_path, readings=True, sink=events.append)
     assert again.phi == record.phi
     assert (record.path / "model.safetensors").exists()
-    assert not (record.path / records.REPLACED).exists()
+    assert not (record.path / FIRST).exists()
     assert "warning" not in {event["event"] for event in events}
 
 
@@ -204,7 +206,7 @@ def test_a_forced_run_that_is_interrupted_goes_on(tmp_path, trained):
     earlier = as_another_machine_would(trained)
     with pytest.raises(PulledPlugError):
         run(SGD, out=tmp_path, force=True, sink=stopped_at_a_task(2, PulledPlugError()))
-    assert records.read(trained.path / records.REPLACED).accuracy == earlier.accuracy
+    assert records.read(trained.path / FIRST).accuracy == earlier.accuracy
     events = []
     again = resume(trained.path, sink=events.append)
     kinds = [event["event"] for event in events]
@@ -285,7 +287,7 @@ class TestRay:
         for name in ("map-phi.json", "model.safetensors"):
             (trained.path / name).write_text("{}")
         assert self.result(trained, files).accuracy == trained.accuracy
-        assert records.read(trained.path / records.REPLACED).accuracy == earlier.accuracy
+        assert records.read(trained.path / FIRST).accuracy == earlier.accuracy
         assert not [*trained.path.glob("map-*"), *trained.path.glob("*.safetensors")]
         (event,) = self.events
         assert "trained again with different results" in event["text"]
@@ -295,3 +297,29 @@ class TestRay:
         files = {records.NAME: (record.path / records.NAME).read_bytes()}
         assert self.result(record, files).accuracy == record.accuracy
         assert self.result(record, files).config == record.config
+
+
+def test_a_record_is_never_replaced_by_one_with_different_bits(tmp_path, trained):
+    first = as_another_machine_would(trained)
+    second = run(SGD, out=tmp_path, force=True)
+    third = as_another_machine_would(first)
+    again = run(SGD, out=tmp_path, force=True)
+    assert again.digest == second.digest
+    kept = [record.accuracy for _, record in records.earlier_trainings(trained.path)]
+    assert kept == [first.accuracy, third.accuracy]
+
+
+def test_the_first_training_counts_and_later_ones_add_what_it_did_not_measure(tmp_path, trained):
+    first = as_another_machine_would(trained)
+    run(SGD, out=tmp_path, probe="phi", readings=True)
+    counted, *readings = sorted(load_records(tmp_path), key=lambda r: r.config.correct != "none")
+    assert counted.accuracy == first.accuracy
+    assert counted.phi.acc == trained.acc != first.acc
+    (again,) = counted.trained_again
+    assert again.accuracy == trained.accuracy
+    assert readings
+
+
+def test_a_run_that_is_forced_and_comes_out_the_same_leaves_one_record(tmp_path, trained):
+    run(SGD, out=tmp_path, force=True)
+    assert [p.name for p in trained.path.glob("record*")] == [records.NAME]

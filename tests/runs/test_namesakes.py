@@ -13,7 +13,7 @@ from bntricks.sweeps.local import Shared
 from bntricks.sweeps.plan import seconds_left
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1, "memory": 20}
-TIMED = {"seconds", "images_per_second", "peak_memory_mb", "already_there"}
+TIMED = {"seconds", "finished", "images_per_second", "peak_memory_mb", "already_there"}
 
 
 def test_only_what_is_the_same_counts_as_the_same():

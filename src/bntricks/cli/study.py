@@ -104,6 +104,7 @@ def study(
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
     from bntricks.report.metrics import chosen as chosen_metrics
+    from bntricks.runs.record_file import first_training
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
 
@@ -130,7 +131,7 @@ def study(
         options=options,
     )
     results = train_all(name, configs, work, chosen.probe)
-    records = [result for result in results if not isinstance(result, Failure)]
+    records = [first_training(r) for r in results if not isinstance(r, Failure)]
     if records:
         # The command that repeats the study, without how this machine computes it.
         words = ["bnt", "study", name, "--scale", scale]

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,11 +24,12 @@ from pydantic import (
 
 from bntricks.runs.metrics import ELSEWHERE, METRICS
 
-Kind = Literal["greater", "sign", "similar", "trend"]
+Kind = Literal["greater", "less", "sign", "similar", "trend"]
 
 SPECIAL = re.compile(
     r"previous|learned|every_task|acc_after:[1-9]\d*|accuracy:[1-9]\d*:[1-9]\d*"
     r"|biased_phi\.(acc_lost|last_task_gained)|phi\.(oracle_gain|(oracle|task|memory)_acc)"
+    r"|phi\.(acc|old|nearest_mean)_change"
 )
 
 
@@ -35,8 +37,8 @@ LISTS = {"acc_after_each_task": "acc_after:K"}
 """Metrics that are several numbers, and the name of one of them."""
 NUMBERS = (*(name for name in METRICS if name not in LISTS), *ELSEWHERE)
 SPECIAL_NAMES = "previous, learned, every_task, acc_after:K, accuracy:I:J, biased_phi.acc_lost, "
-SPECIAL_NAMES += "biased_phi.last_task_gained, phi.oracle_gain, phi.oracle_acc, phi.task_acc and "
-SPECIAL_NAMES += "phi.memory_acc"
+SPECIAL_NAMES += "biased_phi.last_task_gained, phi.oracle_gain, phi.oracle_acc, phi.task_acc, "
+SPECIAL_NAMES += "phi.memory_acc, phi.acc_change, phi.old_change and phi.nearest_mean_change"
 
 
 def _check_metric(metric: str) -> str:
@@ -80,10 +82,11 @@ class Side(BaseModel):
 class Claim(BaseModel):
     """One statement that runs can support or contradict.
 
-    `greater`: the metric of A is greater than that of B. `sign`: the metric of A is greater than 0.
-    `similar`: A and B differ by less than the margin. `trend`: A's gain over B grows along the
-    listed variants; its difference is the slope of a straight line through the gains, in points
-    for each step from one variant to the next.
+    `greater`: the metric of A is greater than that of B. `less`: it is smaller or, with a margin,
+    greater by less than that; without a side B, of A alone. `sign`: the metric of A is greater
+    than 0. `similar`: A and B differ by less than the margin; without a side B, A differs from 0.
+    `trend`: A's gain over B grows along the listed variants; its difference is the slope of a
+    straight line through the gains, in points for each step from one variant to the next.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -96,13 +99,23 @@ class Claim(BaseModel):
     b: Side | None = None
     margin: Annotated[float, Field(gt=0)] | None = None
     along: tuple[str, ...] = ()
+    along_b: tuple[str, ...] = ()
+    """The variants of B that belong to those of A [default: the same]."""
+    after: AwareDatetime | None = None
+    """When the claim was written down, if only runs that finished later may test it."""
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
-        if (self.b is None) != (self.kind == "sign"):
-            raise ValueError(f"{self.text!r}: every kind but sign compares with a side b")
-        if (self.margin is None) == (self.kind == "similar"):
-            raise ValueError(f"{self.text!r}: a margin belongs to kind similar, and only there")
+        if self.kind not in ("less", "similar") and (self.b is None) != (self.kind == "sign"):
+            raise ValueError(
+                f"{self.text!r}: kind {self.kind} compares with a side b; sign has none"
+            )
+        if self.margin is None and self.kind == "similar":
+            raise ValueError(f"{self.text!r}: kind similar needs a margin")
+        if self.margin is not None and self.kind not in ("less", "similar"):
+            raise ValueError(f"{self.text!r}: a margin belongs to the kinds similar and less")
+        if self.along_b and len(self.along_b) != len(self.along):
+            raise ValueError(f"{self.text!r}: along_b needs as many variants as along")
         if (len(self.along) < 2) == (self.kind == "trend"):
             raise ValueError(
                 f"{self.text!r}: kind trend needs at least two variants in `along`; other kinds "
@@ -124,8 +137,8 @@ class Claim(BaseModel):
         scale = sum(x * x for x in centred)
         return tuple(
             (sign * x / scale, side.model_copy(update={"variant": label}))
-            for x, label in zip(centred, self.along, strict=True)
-            for sign, side in ((1, self.a), (-1, self.b))
+            for x, own, other in zip(centred, self.along, self.along_b or self.along, strict=True)
+            for sign, side, label in ((1, self.a, own), (-1, self.b, other))
         )
 
 
@@ -158,6 +171,8 @@ class Statement(BaseModel):
     b: Party | None = None
     margin: float | None = None
     along: tuple[str, ...] = ()
+    along_b: tuple[str, ...] = ()
+    after: AwareDatetime | None = None
 
     @field_validator("text")
     @classmethod
@@ -181,6 +196,8 @@ class Statement(BaseModel):
                 b=None if self.b is None else _side(self.b, stream, variant),
                 margin=self.margin,
                 along=self.along,
+                along_b=self.along_b,
+                after=self.after,
             )
             for metric, stream, variant in product(self.metric, self.stream, self.variant)
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.runs.record import Record
-from bntricks.runs.record_file import NAME, read
+from bntricks.runs.record_file import NAME, first_training, read
 
 if TYPE_CHECKING:
     import pandas
@@ -45,9 +45,10 @@ def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
 
 
 def with_readings(runs: Sequence[Record]) -> list[Record]:
-    """Every run once, and every reading of one that is not a run of its own as well."""
+    """Every run once, and every reading of one that is not a run of its own as well. Of a run that
+    was trained again with different bits, the first training counts."""
     readings = unique(row for run in runs for row in run.rows()[1:])
-    return list({**readings, **unique(runs)}.values())
+    return list({**readings, **unique(map(first_training, runs))}.values())
 
 
 def unique(records: Iterable[Record]) -> dict[str, Record]:

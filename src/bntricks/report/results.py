@@ -139,10 +139,13 @@ def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
 
 def compared(claim: Claim) -> str:
     """The sides of a claim, as a short formula."""
+    b = "0" if claim.b is None else claim.b
+    if claim.kind == "similar":
+        return f"{claim.a} ≈ {b} (±{claim.margin:g})"
+    if claim.kind == "less":
+        return f"{claim.a} < {b}{f' + {claim.margin:g}' if claim.margin else ''}"
     if claim.b is None:
         return f"{claim.a} > 0"
-    if claim.kind == "similar":
-        return f"{claim.a} ≈ {claim.b} (±{claim.margin:g})"
     sides = f"{claim.a} − {claim.b}"
     if claim.kind != "trend":
         return sides

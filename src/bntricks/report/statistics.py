@@ -44,16 +44,18 @@ def contrast(terms: Sequence[tuple[float, Mapping[int, float]]]) -> list[float]:
     return [sum(weight * values[seed] for weight, values in terms) for seed in sorted(common)]
 
 
-def estimate(differences: Sequence[float], margin: float = 0.0) -> Estimate:
+def estimate(
+    differences: Sequence[float], margin: float = 0.0, *, one_sided: bool = False
+) -> Estimate:
     """What the differences of some seeds say: Student's interval of their mean, and the two-sided
     p-value of a mean of 0. With a margin, of a mean at the nearer of its two ends: small where the
-    mean lies surely inside, or surely outside."""
+    mean lies surely inside, or surely outside. A `one_sided` margin has its positive end only."""
     centre, spread, n = mean(differences), sd(differences), len(differences)
     if centre is None or spread is None:
         return Estimate(centre, n=n)
     error = spread / n**0.5
     half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error
-    distance = abs(abs(centre) - margin)
+    distance = abs((centre if one_sided else abs(centre)) - margin)
     t = distance / error if error else float("inf") if distance else 0.0
     return Estimate(centre, centre - half, centre + half, 2 * float(stdtr(n - 1, -t)), n)
 

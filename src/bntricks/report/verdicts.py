@@ -190,13 +190,13 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
     ]
     check_one_protocol(study, scale, [matching for _, _, matching in sides])
-    runs = [(weight, matching[0].records if matching else ()) for weight, _, matching in sides]
+    runs = [(weight, _tested_by(claim, matching)) for weight, _, matching in sides]
     measured = {
         metric: [(weight, by_seed(own, metric)) for weight, own in runs]
         for metric in _metrics(claim, [record for _, own in runs for record in own])
     }
     tested = {
-        metric: estimate(contrast(values), claim.margin or 0.0)
+        metric: estimate(contrast(values), claim.margin or 0.0, one_sided=claim.kind == "less")
         for metric, values in measured.items()
         if all(numbers for _, numbers in values)
     }
@@ -226,6 +226,16 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         metric=metric,
         reason=reason,
     )
+
+
+def _tested_by(claim: Claim, matching: Sequence[Group]) -> tuple[Record, ...]:
+    """The runs of one side that may test a claim: those that finished after it was written down."""
+    records = matching[0].records if matching else ()
+    if (written := claim.after) is None:
+        return records
+    trainings = [(run, *run.trained_again) for run in records]
+    later = [[t for t in each if t.finished and t.finished > written] for each in trainings]
+    return tuple(each[0] for each in later if each)
 
 
 def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
@@ -277,6 +287,9 @@ def _direction(claim: Claim, difference: Estimate) -> Direction:
     if difference.low is None or difference.high is None:
         return "open"
     low, high = round(difference.low, DIGITS), round(difference.high, DIGITS)
+    if claim.kind == "less":
+        margin = claim.margin or 0.0
+        return "for" if high < margin else "against" if low > margin else "open"
     if claim.margin is not None:
         inside = equivalent(low, high, claim.margin)
         return "open" if inside is None else "for" if inside else "against"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bntricks.recipes.language import Method
@@ -13,6 +14,7 @@ from bntricks.runs import checkpoint
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
 from bntricks.runs.measurements import BeforeLearning, EpochAccuracy
+from bntricks.runs.numerics import numerics
 from bntricks.runs.record import Data, Reading, Record, Seconds
 from bntricks.runs.resolve import versions
 from bntricks.streams import Stream
@@ -69,6 +71,8 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
             "python": platform.python_version(),
             "platform": platform.platform(),
         },
+        numerics=numerics(config.device),
+        finished=datetime.now(UTC).replace(microsecond=0),
     )
 
 

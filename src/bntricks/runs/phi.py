@@ -25,6 +25,11 @@ class AtShare(Part):
     """On the last task."""
     acc: Percent
     """The mean over all tasks."""
+    tasks: tuple[Percent, ...] | None = None
+    """On each task; older records do not say."""
+    nearest_mean: Percent | None = None
+    """ACC by the nearest class mean of training features under the same φ, whatever the head says;
+    older records do not say."""
 
 
 class PhiAccuracies(Part):
@@ -60,6 +65,28 @@ class PhiAccuracies(Part):
             oracle_gain=oracle - acc,
             by_share=by_share,
         )
+
+    @property
+    def acc_change(self) -> float | None:
+        """ACC with φ of the last task's images alone, minus that with φ of all earlier ones."""
+        return self._change("acc")
+
+    @property
+    def old_change(self) -> float | None:
+        """The same difference on the earlier tasks."""
+        return self._change("old")
+
+    @property
+    def nearest_mean_change(self) -> float | None:
+        """The same difference by the nearest class mean."""
+        return self._change("nearest_mean")
+
+    def _change(self, name: str) -> float | None:
+        if self.by_share is None:
+            return None
+        ends = sorted(self.by_share, key=lambda at: at.share)
+        first, last = getattr(ends[0], name), getattr(ends[-1], name)
+        return None if first is None or last is None else last - first
 
     @model_validator(mode="after")
     def _follows(self) -> Self:

@@ -20,7 +20,8 @@ from torch import Generator, Tensor
 
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
-from bntricks.norm import layers, mode, moments, swapped, update_ema
+from bntricks.norm import Statistics, layers, mode, moments, swapped, update_ema
+from bntricks.recipes.classifiers import squared_distances
 from bntricks.runs import maps, phi
 from bntricks.runs.maps import BiasedPhi, Map, Panel, PanelName
 from bntricks.runs.phi import AtShare, PhiAccuracies
@@ -38,6 +39,8 @@ MOMENTS_BATCH = 256
 """Large, since each batch is normalised by its own moments on its way."""
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MIXED_BATCHES = 10
+MEAN_OF = 50
+"""Training images of each class that its mean feature is taken over."""
 IMAGES = 600
 """More points than this cannot be told apart by eye."""
 
@@ -86,9 +89,13 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
         phi.save(PhiAccuracies.of(acc, acc, acc, memory_acc, None), path)
         return
 
+    def phi_of(x: Tensor, parts: Iterable[Tensor]) -> Statistics:
+        return moments(
+            net, (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
+        )
+
     def under(x: Tensor, parts: Iterable[Tensor], tasks: Sequence[Task]) -> list[float]:
-        views = (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
-        with swapped(net, moments(net, views)):
+        with swapped(net, phi_of(x, parts)):
             return evaluate(learner.with_net(net), tasks)[0]
 
     def under_all(x: Tensor, tasks: Sequence[Task]) -> list[float]:
@@ -101,11 +108,13 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
     memory_acc = None if stored is None else fmean(under_all(stored, stream))
     by_share = None
     if len(stream) > 1:
-        by_share = tuple(
-            at_share(share, under(every, mixed(len(every) - newest, newest, share, random), stream))
-            for share in SHARES
-        )
-    phi.save(PhiAccuracies.of(acc, fmean(oracle), fmean(own), memory_acc, by_share), path)
+        by_share = []
+        for share in SHARES:
+            parts = mixed(len(every) - newest, newest, share, random)
+            with swapped(net, phi_of(every, parts)):
+                by_share.append(at_share(share, learner.with_net(net), stream))
+    shares = None if by_share is None else tuple(by_share)
+    phi.save(PhiAccuracies.of(acc, fmean(oracle), fmean(own), memory_acc, shares), path)
 
 
 def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tensor]:
@@ -117,9 +126,35 @@ def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tenso
         yield torch.cat([earlier, old + torch.randint(new, (count,), generator=random)])
 
 
-def at_share(share: float, accuracy: Sequence[float]) -> AtShare:
-    *old, newest = accuracy
-    return AtShare(share=share, old=fmean(old), newest=newest, acc=fmean(accuracy))
+def at_share(share: float, learner: Learner, stream: Stream) -> AtShare:
+    """Measure this learner, whose φ holds this share of the last task."""
+    accuracy = evaluate(learner, stream)[0]
+    return AtShare(
+        share=share,
+        old=fmean(accuracy[:-1]),
+        newest=accuracy[-1],
+        acc=fmean(accuracy),
+        tasks=tuple(accuracy),
+        nearest_mean=nearest_mean(learner, stream),
+    )
+
+
+def nearest_mean(learner: Learner, stream: Stream) -> float:
+    """ACC in percent if each test image gets the class with the nearest mean feature, taken over
+    the first training images of each class."""
+    labels, means = [], []
+    for task in stream:
+        for label in task.classes:
+            first = (task.train.y == label).nonzero().flatten()[:MEAN_OF]
+            if len(first):
+                labels.append(label)
+                means.append(learner.state.features(task.train.x[first]).mean(0))
+    classes, centres = torch.tensor(labels), torch.stack(means)
+    hits = []
+    for task in stream:
+        distances = squared_distances(learner.state.features(task.test.x), centres)
+        hits.append((classes[distances.argmin(1).cpu()] == task.test.y).double().mean().item())
+    return 100 * fmean(hits)
 
 
 Look = Callable[..., None]

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AwareDatetime, Field, model_validator
 
 from bntricks.runs.config import READINGS, Config
 from bntricks.runs.maps import BiasedPhi
@@ -68,6 +68,17 @@ class Seconds(Part):
     evaluate: tuple[Amount, ...] = ()
 
 
+class Numerics(Part):
+    """What decides the last bits of a run besides its configuration, its data and its versions."""
+
+    source: Sha256
+    """A hash of the code that computes."""
+    processor: str
+    """The CPU's or GPU's name."""
+    instructions: tuple[str, ...]
+    """The CPU's instruction sets that choose between kernels; first the one torch uses itself."""
+
+
 class Record(Part):
     """A finished run."""
 
@@ -101,6 +112,10 @@ class Record(Part):
     digest: dict[str, Sha256] | None = None
     """Hashes of the final network, and of the memory."""
     versions: dict[str, str]
+    numerics: Numerics | None = None
+    """What computed it; older records do not say."""
+    finished: AwareDatetime | None = None
+    """When training ended; older records do not say."""
     biased_phi: BiasedPhi | None = None
     """What the `statistics` probe measured."""
     phi: PhiAccuracies | None = None
@@ -114,6 +129,8 @@ class Record(Part):
     """Where it lies on disk."""
     already_there: Annotated[bool, Field(exclude=True)] = False
     """It was read, not trained."""
+    trained_again: Annotated[tuple[Record, ...], Field(exclude=True)] = ()
+    """Later trainings of the same run that came to different bits."""
 
     @property
     def method(self) -> str:

@@ -1,10 +1,12 @@
-"""A record on disk: written whole, and believed only if it is whole and agrees with itself."""
+"""A record on disk: written whole, believed only if it is whole and agrees with itself, and never
+replaced by one with different bits."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import NoReturn
 
@@ -17,12 +19,12 @@ from bntricks.runs.record import Record, checksum
 NAME = "record.json"
 REFUSED = "record.json.refused"
 """One that was not believed, when the run was trained again."""
-REPLACED = "record.json.replaced"
-"""That of an earlier training, which was forced to be repeated or came out differently."""
+EARLIER = "record-{}.json"
+"""Those of earlier trainings that came to different bits, counted from 1 in the order of time."""
 
 
 def save(record: Record, folder: Path) -> None:
-    """Write a record. One that was there and cannot be believed, or has different results, is kept
+    """Write a record. One that was there and cannot be believed, or has different bits, is kept
     under another name."""
     values = record.to_json()
     values["checksum"] = checksum(values)
@@ -31,34 +33,75 @@ def save(record: Record, folder: Path) -> None:
     keep = None
     if earlier is None:
         keep = folder / REFUSED
-    elif earlier.accuracy != record.accuracy:
-        keep = folder / REPLACED
+    elif not same_bits(earlier, record):
+        keep = _unused_name(folder)
     write_atomically(folder / NAME, text.encode(), keep=keep)
+    for path, other in earlier_trainings(folder):
+        if same_bits(other, record):
+            path.unlink()
+
+
+def same_bits(one: Record, other: Record) -> bool:
+    """Whether two trainings of a run came to the same bits, as far as their records tell."""
+    told = one.digest is not None and other.digest is not None
+    return one.accuracy == other.accuracy and (one.digest == other.digest or not told)
 
 
 def set_aside(folder: Path) -> None:
     """Keep the record of a run that is to be trained from the start under another name, so that
     nobody takes it for the new one's."""
     if load(folder, lambda reason: None) is not None:
-        (folder / NAME).replace(folder / REPLACED)
+        (folder / NAME).replace(_unused_name(folder))
+
+
+def earlier_trainings(folder: Path) -> list[tuple[Path, Record]]:
+    """The records in this folder that later trainings of the run did not repeat, oldest first."""
+    trainings: list[tuple[Path, Record]] = []
+    for number in count(1):
+        path = folder / EARLIER.format(number)
+        if not path.exists():
+            return trainings
+        with suppress(UserError):
+            trainings.append((path, read(path)))
+    raise AssertionError("unreachable")
+
+
+def first_training(record: Record) -> Record:
+    """The record that counts: of several trainings with different bits the first, so that training
+    again cannot choose a result. Probes of later ones are added where it was not probed."""
+    trainings = [] if record.path is None else [run for _, run in earlier_trainings(record.path)]
+    trainings = [run for run in trainings if run.config == record.config]
+    if not trainings:
+        return record
+    first, *later = [*trainings, record]
+    probed = {
+        probe: next((each for run in later if (each := getattr(run, probe)) is not None), None)
+        for probe in ("phi", "biased_phi")
+        if getattr(first, probe) is None
+    }
+    return first.model_copy(update=probed | {"trained_again": tuple(later)})
 
 
 def replaced_by(record: Record, folder: Path) -> Record | None:
-    """The record of an earlier training of the same run, if it had different results."""
-    for name in (NAME, REPLACED):
-        with suppress(UserError):
-            earlier = read(folder / name)
-            same_data = earlier.data.fingerprint == record.data.fingerprint
-            same_run = same_data and earlier.config == record.config
-            return earlier if same_run and earlier.accuracy != record.accuracy else None
-    return None
+    """The record of an earlier training of the same run, if it had different bits."""
+    earlier = load(folder, lambda reason: None)
+    if earlier is None and (trainings := earlier_trainings(folder)):
+        earlier = trainings[-1][1]
+    if earlier is None or earlier.data.fingerprint != record.data.fingerprint:
+        return None
+    same_run = earlier.config == record.config
+    return earlier if same_run and not same_bits(earlier, record) else None
+
+
+def _unused_name(folder: Path) -> Path:
+    return next(p for n in count(1) if not (p := folder / EARLIER.format(n)).exists())
 
 
 def replacement(replaced: Record, record: Record, folder: Path) -> str:
     """What to say of a run that came out differently than before."""
     return (
         f"{shown(folder)}: trained again with different results (ACC {replaced.acc:.2f}, now "
-        f"{record.acc:.2f}); the earlier record is {REPLACED}"
+        f"{record.acc:.2f}); the first counts in reports and is kept beside it"
     )
 
 
@@ -109,7 +152,8 @@ def _believed(content: bytes, path: Path) -> Record:
         raise _DamagedError("not whole JSON") from None
     except (ValueError, RecursionError) as error:
         raise _DamagedError(shown(str(error).splitlines()[0])) from None
-    place = path.parent if path.name == NAME else path
+    numbered = path.name.startswith("record-")
+    place = path.parent if path.name == NAME or numbered else path
     return record.model_copy(update={"path": place, "already_there": True})
 
 

@@ -182,7 +182,8 @@ def _collect(record: Record, files: Mapping[str, bytes], warn: Callable[[str], N
     replaced = records.replaced_by(theirs, folder)
     if replaced is not None:
         records.set_aside(folder)
-        for path in _brought(folder):  # beside another record these would be of no run
+        kept = {path for path, _ in records.earlier_trainings(folder)}
+        for path in {*_brought(folder)} - kept:  # beside another record these would be of no run
             path.unlink()
         warn(records.replacement(replaced, theirs, folder))
     _write(files, folder)
