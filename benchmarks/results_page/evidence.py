@@ -14,8 +14,9 @@ from bntricks.runs.record import Record
 
 STUDIES = ("pilot", "ablation", "main", "control", "overlap", "statistics", "buffers", "long")
 STUDIES += ("norms-online", "norms", "bias", "trackers")
+STUDIES += ("exemplars", "exemplars-memory", "phi-share", "rehearsal-free", "precision")
 """Every study that claims something, in the order of the page."""
-JUDGED = ("holds", "suggested", "undecided", "doubtful", "does not hold")
+JUDGED = ("holds", "suggested", "undecided", "no difference", "doubtful", "does not hold")
 CONFIRMED = {"suggested": "holds", "doubtful": "does not hold"}
 """What more seeds make of a verdict that the interval alone has decided."""
 NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "memory_batch", "device", "threads"}

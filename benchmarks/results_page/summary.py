@@ -122,11 +122,13 @@ LISTS = {
     "suggested": "Seems to reproduce, but is not confirmed",
     "does not hold": "Does not reproduce",
     "doubtful": "Seems not to reproduce, but that is not confirmed",
+    "no difference": "No difference: every seed has the same on both sides",
     "undecided": "Open, because the interval allows either answer",
     "too few seeds": "Open, because there are too few seeds",
 }
 
 OPEN = {
+    "no difference": ("shows no difference", "show no difference"),
     "undecided": ("is undecided", "are undecided"),
     "too few seeds": ("has too few seeds", "have too few seeds"),
 }

@@ -12,7 +12,7 @@ from bntricks.report.verdicts import Judgement
 from results_page.evidence import Finding, is_judged
 
 TOO_FEW = "too few for a verdict"
-OUTCOMES = (("holds", "suggested"), ("undecided",), ("doubtful", "does not hold"))
+OUTCOMES = (("holds", "suggested"), ("undecided", "no difference"), ("doubtful", "does not hold"))
 """Verdicts that say yes, leave it open and say no."""
 RIVALS = ("ahead of", "undecided against", "behind")
 """What they are called for two rivals."""
@@ -39,7 +39,8 @@ def figure(judgement: Judgement, *, alone: bool = False) -> str:
     """A difference with its interval, and, unless it stands alone, what to compare it with."""
     brackets = [interval(judgement)] if is_judged(judgement) else []
     if judgement.claim.margin is not None and not alone:
-        brackets.append(f"alike: within ±{judgement.claim.margin:g}")
+        alike = "alike: within ±" if judgement.claim.kind == "similar" else "less than "
+        brackets.append(f"{alike}{judgement.claim.margin:g}")
     if judgement.paper is not None and not alone:
         brackets.append(f"paper {judgement.paper:+.2f}")
     return f"{judgement.ours:+.2f}" + (f" ({'; '.join(brackets)})" if brackets else "")

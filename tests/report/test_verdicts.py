@@ -5,13 +5,14 @@ import random
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import ttest_ind_from_stats
 
 from bntricks.errors import UserError
 from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
 from bntricks.report.results import verdict_table
 from bntricks.report.statistics import estimate, holm
-from bntricks.report.verdicts import groups_of, value, verdicts
+from bntricks.report.verdicts import groups_of, paper_entry, paper_interval, value, verdicts
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS
 from helpers import records
@@ -275,7 +276,7 @@ def test_a_verdict_follows_from_the_row_it_is_printed_in(better, statement, spre
     elif high < bounds[0] or low > bounds[1]:
         expected = "does not hold" if confirmed else "doubtful"
     else:
-        expected = "undecided"
+        expected = "undecided" if (low, high) != (0, 0) else "no difference"
     assert cells["Verdict"] == expected
     assert cells["Decided by"].startswith("interval and test" if "hold" in expected else "interval")
 
@@ -475,3 +476,83 @@ def test_runs_without_a_memory_stand_for_themselves_at_every_size():
     )
     row = judge(trained, statement, methods=("er", "sgd"), variants=sizes)
     assert (row.verdict, row.seeds) == ("suggested", 3)
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict"),
+    [
+        ([-1.0, -1.1, -0.9, -1.0, -1.1, -0.9], "holds"),
+        ([1.5, 1.6, 1.4, 1.5, 1.6, 1.4], "holds"),
+        ([3.1, 3.2, 3.0, 3.1, 3.1, 3.0], "does not hold"),
+        ([1.0, 3.0, 2.5, 1.5, 2.0, 2.2], "undecided"),
+    ],
+)
+def test_a_gain_below_a_margin_needs_the_upper_end_below_it(gaps, verdict):
+    trained = [*runs("er-bnt", [50 + gap for gap in gaps]), *runs("er", [50.0] * len(gaps))]
+    row = judge(trained, claim("less", margin=2.0))
+    assert row.verdict == verdict
+    assert (row.p < 0.05) == (verdict != "undecided")
+
+
+def test_less_than_nothing_is_a_number_below_zero():
+    row = judge(runs("er", [20.0, 21.0, 20.0]), claim("less", "bwt", a="er", b=None))
+    assert (row.verdict, row.ours) == ("suggested", pytest.approx(-69.67, abs=0.01))
+
+
+def test_a_difference_of_nothing_is_no_difference():
+    row = judge([*runs("er-bnt", WORSE), *runs("er", WORSE)])
+    assert (row.verdict, row.ours, row.rule) == ("no difference", 0.0, "interval: nothing but 0")
+    assert judge(
+        [*runs("er-bnt", WORSE), *runs("er", WORSE)], claim("similar", margin=1.0)
+    ).verdict == ("holds")
+
+
+WRITTEN = "2026-01-02T00:00:00Z"
+
+
+def test_only_runs_that_finished_after_a_claim_was_written_down_test_it():
+    def dated(method, finals):
+        days = ("2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
+        return [
+            a_run(method, seed, final, finished=days[seed > 0]) for seed, final in enumerate(finals)
+        ]
+
+    trained = [*dated("er-bnt", [99.0, 61.0, 60.0]), *dated("er", [10.0, 50.0, 51.0])]
+    row = judge(trained, claim(after=WRITTEN))
+    assert (row.seeds, row.ours) == (2, 10.0)
+    undated = [*runs("er-bnt", BETTER), *runs("er", WORSE)]
+    assert judge(undated, claim(after=WRITTEN)).verdict == "not run"
+
+
+def test_sides_are_taken_from_trainings_that_were_computed_alike():
+    machines = [{"versions": {"platform": name}} for name in ("old", "new")]
+    first, again = (
+        a_run("er", 0, final, **m) for final, m in zip((40.0, 50.0), machines, strict=True)
+    )
+    er = first.model_copy(update={"trained_again": (again,)})
+    other = a_run("er-bnt", 0, 60.0, **machines[1])
+    row = judge([er, other])
+    assert (row.ours, row.mixed_numerics) == (10.0, False)
+    old = judge([er, a_run("er-bnt", 0, 60.0, **machines[0])])
+    assert (old.ours, old.mixed_numerics) == (20.0, False)
+    neither = judge([er, a_run("er-bnt", 0, 60.0)])
+    assert (neither.ours, neither.mixed_numerics) == (20.0, True)
+    (note,) = [note for note in verdict_table([neither]).notes if note.startswith("†")]
+    assert "different machines" in note
+
+
+def test_the_papers_interval_is_welchs():
+    study = load_study("pilot")
+    (row, *_) = [
+        c for c in study.claims if c.text.startswith("ER-Cur+Buf has a higher ACC than ER ")
+    ]
+    er, other = (paper_entry(study, side).acc for side in (row.b, row.a))
+    low, high = paper_interval(study, row)
+    assert (low + high) / 2 == pytest.approx(other.mean - er.mean)
+
+    def p(difference):
+        """Of the means, moved so that they differ by this."""
+        stats = (er.mean + difference, other.sd, 10, er.mean, er.sd, 10)
+        return ttest_ind_from_stats(*stats, equal_var=False).pvalue
+
+    assert p((high - low) / 2) == pytest.approx(0.05)

@@ -9,7 +9,14 @@ from bntricks.runs.record import Numerics
 from helpers.pages import ROOT
 
 PLAIN = "def f(x: int) -> int:\n    return x + 1\n"
-EXPLAINED = '"""A module."""\n\n\ndef f(\n    x: int,\n) -> int:\n    """Add one."""\n    return x + 1  # one\n'
+EXPLAINED = """'A module.'
+
+def f(
+    x: int,
+) -> int:
+    'Add one.'
+    return x + 1  # one
+"""
 
 
 def test_comments_docstrings_and_layout_do_not_change_the_source_digest():

@@ -309,6 +309,24 @@ def test_accuracy_under_other_statistics_is_that_of_the_network_with_them(learne
     assert measured.oracle_gain == pytest.approx(measured.oracle_acc - measured.acc)
 
 
+def by_nearest_mean(net, view):
+    """ACC by the nearest mean feature of the 20 training images of each class."""
+
+    def features(x):
+        with torch.no_grad():
+            return net.eval().features(view(x, None))
+
+    means = [features(t.train.x[t.train.y == c]).mean(0) for t in STREAM for c in t.classes]
+    hits = []
+    for task in STREAM:
+        near = [min(range(6), key=lambda c: (f - means[c]).norm()) for f in features(task.test.x)]
+        hits.append(
+            sum(a == b for a, b in zip(near, task.test.y.tolist(), strict=True)) / len(near)
+        )
+    net.train()
+    return 100 * sum(hits) / len(hits)
+
+
 def test_accuracy_by_share_is_that_of_the_network_recalibrated_on_each_mixture(
     learner, tmp_path, monkeypatch
 ):
@@ -337,7 +355,12 @@ def test_accuracy_by_share_is_that_of_the_network_recalibrated_on_each_mixture(
         ]
         assert (at.old, at.newest) == pytest.approx((sum(old) / 2, newest))
         assert at.acc == pytest.approx((sum(old) + newest) / 3)
-    assert measured.by_share[0] != measured.by_share[-1]
+        assert at.tasks == pytest.approx((*old, newest))
+        assert at.nearest_mean == pytest.approx(by_nearest_mean(other.net, learner.view))
+    first, last = measured.by_share[0], measured.by_share[-1]
+    assert measured.acc_change == pytest.approx(last.acc - first.acc) != 0
+    assert measured.old_change == pytest.approx(last.old - first.old)
+    assert measured.nearest_mean_change == pytest.approx(last.nearest_mean - first.nearest_mean)
 
 
 def test_without_old_tasks_or_running_statistics_there_are_no_shares(tmp_path):

@@ -21,6 +21,7 @@ VERDICTS = {
     "holds": ("#0072B2", "circle"),
     "suggested": ("#56B4E9", "triangle-up"),
     "undecided": ("#888888", "square"),
+    "no difference": ("#888888", "diamond"),
     "doubtful": ("#E69F00", "triangle-down"),
     "does not hold": ("#D55E00", "cross"),
     "not judged": ("#AAAAAA", "stroke"),

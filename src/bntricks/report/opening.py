@@ -11,6 +11,7 @@ MARKS: dict[Verdict, str] = {
     "holds": "✓",
     "suggested": "(✓)",
     "undecided": "?",
+    "no difference": "=",
     "doubtful": "(✗)",
     "does not hold": "✗",
     "not judged": "·",

@@ -17,6 +17,7 @@ WORDS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "suggested": ("is suggested", "are suggested"),
     "undecided": ("is undecided", "are undecided"),
+    "no difference": ("shows no difference", "show no difference"),
     "doubtful": ("is doubtful", "are doubtful"),
     "does not hold": ("does not hold", "do not hold"),
     "not judged": ("is not judged", "are not judged"),

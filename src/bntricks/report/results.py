@@ -26,6 +26,8 @@ from bntricks.report.verdicts import (
 )
 
 SHARE = "New share of φ"
+MIXED = "†"
+"""Beside seeds whose pairs differ in what computed them."""
 COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", SHARE, "Images/s")
 SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
 READ_OFF = "A row that was read off a run of another method has that run's cost."
@@ -71,10 +73,11 @@ def verdict_table(
             "Verdict": Cell(_verdict(judged), bold=judged.verdict in ("holds", "does not hold")),
             "Claim": Cell(judged.claim.text),
             "Paper": number(judged.paper),
+            "Paper's interval": interval(*(judged.paper_interval or (None, None))),
             f"Ours {remark}".rstrip(): number(judged.ours),
             "95% interval": interval(judged.low, judged.high, DIGITS),
             "p (Holm)": p_value(judged.p_holm),
-            "Seeds": number(judged.seeds, 0),
+            "Seeds": _seeds(judged),
             "Decided by": Cell(judged.rule),
             "Compared": Cell(compared(judged.claim)),
             "Metric": Cell(metric_title(judged.metric)),
@@ -96,6 +99,11 @@ def printed_verdicts(table: Table) -> Table:
     remarks = [name.removeprefix("Ours") for name in narrow.columns if name.startswith("Ours ")]
     columns = tuple("Ours" if name.startswith("Ours ") else name for name in narrow.columns)
     return replace(narrow, title="".join([narrow.title, *remarks]), columns=columns)
+
+
+def _seeds(judged: Judgement) -> Cell:
+    cell = number(judged.seeds, 0)
+    return replace(cell, text=f"{cell.text} {MIXED}") if judged.mixed_numerics else cell
 
 
 def _verdict(judged: Judgement) -> str:
@@ -120,6 +128,15 @@ def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
         f"at least {SEEDS_TO_CONFIRM} seeds. Suggested, or doubtful: by the interval alone. "
         "Undecided: the interval allows either answer.",
     ]
+    if any(judged.paper_interval for judged in judgements):
+        notes.append(
+            "The paper's interval is Welch's, from its means and standard deviations over 10 runs."
+        )
+    if any(judged.mixed_numerics for judged in judgements):
+        notes.append(
+            f"{MIXED} Some pairs were computed on different machines or by different versions of "
+            "the code, so that their sides also differ by rounding, which training amplifies."
+        )
     if any(judged.claim.metric == "every_task" for judged in judgements):
         notes.append(
             "A claim about every task shows the task that decides it; its p allows for all tasks."

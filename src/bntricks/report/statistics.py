@@ -60,6 +60,19 @@ def estimate(
     return Estimate(centre, centre - half, centre + half, 2 * float(stdtr(n - 1, -t)), n)
 
 
+def welch(terms: Sequence[tuple[float, float, float]], n: int) -> tuple[float, float]:
+    """The interval of a weighted sum of means, each given as weight, mean and standard deviation
+    over n runs of its own."""
+    centre = sum(weight * mean for weight, mean, _ in terms)
+    variances = [weight**2 * sd**2 / n for weight, _, sd in terms]
+    total = sum(variances)
+    if not total:
+        return centre, centre
+    freedom = total**2 / sum(variance**2 / (n - 1) for variance in variances)
+    half = float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * total**0.5
+    return centre - half, centre + half
+
+
 def holm(ps: Sequence[float | None]) -> list[float | None]:
     """Holm's adjustment for testing all of these at once. Those without a p-value stay without,
     and do not count."""

@@ -13,15 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bntricks.errors import UserError
-from bntricks.paper import Claim, Entry, ScaleName, Side, Study, load_reported
+from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import OF_THE_MEMORY, Group
 from bntricks.report.mixtures import check_one_protocol
-from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm
+from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
 from bntricks.runs.config import NORM_KNOBS, NOT_PROTOCOL, Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
-    "holds", "suggested", "undecided", "doubtful", "does not hold", "not judged", "not run"
+    "holds",
+    "suggested",
+    "undecided",
+    "no difference",
+    "doubtful",
+    "does not hold",
+    "not judged",
+    "not run",
 ]
 Direction = Literal["for", "open", "against"]
 """What an interval says of a claim."""
@@ -38,6 +45,8 @@ SEEDS_TO_CONFIRM = 6
 """With fewer, normal differences have to be taken on trust: a test without that assumption, by
 flipping signs, cannot get below 2/2⁵, which is more than 5%."""
 LEVEL = 0.05
+PAPER_RUNS = 10
+"""Over which the paper's means and standard deviations are taken."""
 DIGITS, P_DIGITS = 2, 3
 """Of an interval and of a p-value as printed. No verdict rests on digits that nobody sees."""
 
@@ -56,6 +65,8 @@ class Judgement:
     claim: Claim
     paper: float | None
     """The paper's difference, where its tables have the numbers."""
+    paper_interval: tuple[float, float] | None
+    """Welch's 95% interval of it, from the means and standard deviations over 10 runs."""
     ours: float | None
     low: float | None
     high: float | None
@@ -73,6 +84,9 @@ class Judgement:
     """Adjusted for all claims of the study that have a verdict."""
     rule: str = ""
     """What decided: the interval alone, or also the adjusted test; empty without a verdict."""
+    mixed_numerics: bool = False
+    """Some pair was computed on different machines or by different code, so its sides differ by
+    more than the claim is about: by rounding, which training amplifies."""
 
 
 def verdicts(study: Study, scale: ScaleName, groups: Sequence[Group]) -> list[Judgement]:
@@ -88,6 +102,8 @@ def _concluded(judgement: Judgement, p_holm: float | None) -> Judgement:
         return judgement
     direction = next(d for d, verdict in SUGGESTED.items() if verdict == judgement.verdict)
     judgement = replace(judgement, p_holm=p_holm)
+    if _is_nothing(judgement):
+        return replace(judgement, verdict="no difference", rule="interval: nothing but 0")
     if direction not in CONFIRMED:
         return replace(judgement, rule="interval: either answer")
     if judgement.seeds < SEEDS_TO_CONFIRM:
@@ -95,6 +111,13 @@ def _concluded(judgement: Judgement, p_holm: float | None) -> Judgement:
     if round(p_holm, P_DIGITS) > LEVEL:
         return replace(judgement, rule="interval; not after Holm's adjustment")
     return replace(judgement, verdict=CONFIRMED[direction], rule="interval and test")
+
+
+def _is_nothing(judgement: Judgement) -> bool:
+    """Whether all seeds agree on a difference of 0, to the digits that are printed."""
+    ends = (judgement.low, judgement.high)
+    nothing = all(end is not None and round(end, DIGITS) == 0 for end in ends)
+    return nothing and judgement.claim.margin is None
 
 
 def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
@@ -175,14 +198,29 @@ def paper_entry(study: Study, side: Side) -> Entry | None:
 
 def paper_difference(study: Study, claim: Claim) -> float | None:
     """The same difference in the paper's tables, None where they do not have all of it."""
-    total = 0.0
+    numbers = _paper_numbers(study, claim)
+    if numbers is None:
+        return None
+    return sum(weight * number.mean for weight, number in numbers)
+
+
+def paper_interval(study: Study, claim: Claim) -> tuple[float, float] | None:
+    """Welch's interval of the paper's difference: it does not say which runs belong together."""
+    numbers = _paper_numbers(study, claim)
+    if numbers is None:
+        return None
+    return welch([(weight, number.mean, number.sd) for weight, number in numbers], PAPER_RUNS)
+
+
+def _paper_numbers(study: Study, claim: Claim) -> list[tuple[float, Number]] | None:
+    numbers = []
     for weight, side in claim.terms():
         entry = paper_entry(study, side)
         number = {"acc": entry.acc, "bwt": entry.bwt}.get(claim.metric) if entry else None
         if number is None:
             return None
-        total += weight * number.mean
-    return total
+        numbers.append((weight, number))
+    return numbers
 
 
 def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]) -> Judgement:
@@ -190,7 +228,8 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
     ]
     check_one_protocol(study, scale, [matching for _, _, matching in sides])
-    runs = [(weight, _tested_by(claim, matching)) for weight, _, matching in sides]
+    own = _computed_alike([_tested_by(claim, matching) for _, _, matching in sides])
+    runs = [(weight, records) for (weight, _, _), records in zip(sides, own, strict=True)]
     measured = {
         metric: [(weight, by_seed(own, metric)) for weight, own in runs]
         for metric in _metrics(claim, [record for _, own in runs for record in own])
@@ -217,6 +256,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
     return Judgement(
         claim=claim,
         paper=paper_difference(study, claim),
+        paper_interval=paper_interval(study, claim),
         ours=shown.mean,
         low=shown.low,
         high=shown.high,
@@ -225,7 +265,31 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         p=None if reason else _p(direction, shown, list(tested.values())),
         metric=metric,
         reason=reason,
+        mixed_numerics=_mixed_numerics(own),
     )
+
+
+def _mixed_numerics(sides: Sequence[Sequence[Record]]) -> bool:
+    by_seed: dict[int, list[Record]] = {}
+    for record in (record for side in sides for record in side):
+        by_seed.setdefault(record.seed, []).append(record)
+    pairs = [runs for runs in by_seed.values() if len(runs) == len(sides)]
+    return any(not runs[0].computed_alike(other) for runs in pairs for other in runs[1:])
+
+
+def _computed_alike(sides: Sequence[Sequence[Record]]) -> list[list[Record]]:
+    """The runs of each side; of those that were trained again with different bits, the first
+    training for which all sides of the seed have one that was computed alike."""
+    chosen = [{record.seed: record for record in side} for side in sides]
+    for seed in set.intersection(*(set(side) for side in chosen)):
+        first, *others = ((side[seed], *side[seed].trained_again) for side in chosen)
+        for training in first:
+            alike = [[t for t in other if training.computed_alike(t)] for other in others]
+            if all(alike):
+                for side, record in zip(chosen, (training, *(t[0] for t in alike)), strict=True):
+                    side[seed] = record
+                break
+    return [list(side.values()) for side in chosen]
 
 
 def _tested_by(claim: Claim, matching: Sequence[Group]) -> tuple[Record, ...]:

@@ -170,6 +170,13 @@ class Record(Part):
         value = self.metrics["bwt"]
         return None if value is None else float(value)
 
+    def computed_alike(self, other: Record) -> bool:
+        """Whether both were computed by the same code and processor, as far as they say. Records
+        that do not name them are told apart by their versions and platforms."""
+        if self.numerics is None or other.numerics is None:
+            return self.versions == other.versions
+        return self.numerics == other.numerics
+
     def rows(self) -> list[Record]:
         """This run, and every reading of it as if it were a run of its own."""
         return [self, *map(self.read_as, self.readings or ())]
