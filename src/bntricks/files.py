@@ -3,36 +3,110 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
+import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK
+from typing import Any, NoReturn
 
 from bntricks.errors import HeldError, UserError
 
 PARTIAL = ".partial"
+UNFINISHED = rf"[0-9a-f]{{8}}{re.escape(PARTIAL)}"
+"""How the name of an unfinished file ends, after that of the file it was to be."""
 
 
 def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
-    """Write to a temporary file beside it, flush to disk, rename: never half a file. What was
-    there before is moved to `keep`, if that is given. A link stays, and its target is written."""
+    """Write to a temporary file beside it, flush to disk, rename: never half a file, and never
+    none where there was one. What was there before is kept at `keep` too, if that is given. A link
+    stays, and its target is written."""
     path = regular_file(path)
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    partial = _partial(path)
     try:
         with partial.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if keep is not None and path.exists():
-            path.replace(keep)
+            _keep(path, keep)
         partial.replace(path)
         sync(path.parent)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def _keep(path: Path, keep: Path) -> None:
+    """Give a file a second name, or a copy where the file system has no links."""
+    beside = _partial(keep)
+    try:
+        try:
+            beside.hardlink_to(path)
+        except OSError:
+            shutil.copyfile(path, beside)
+            sync(beside)
+        beside.replace(keep)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Unfinished files that killed writers of this path have left; nobody may be writing it."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        return []
+    begin = f".{target.name}."
+    return sorted(
+        file
+        for file in target.parent.iterdir()
+        if file.name.startswith(begin) and re.fullmatch(UNFINISHED, file.name[len(begin) :])
+    )
+
+
+def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
+    """Plain values as JSON with their checksum."""
+    signed = value | {"checksum": checksum(value)}
+    return json.dumps(signed, indent=indent, allow_nan=False, ensure_ascii=False).encode()
+
+
+def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
+    """The plain values in a JSON file, or a ValueError: not whole, too deep, not what `pack_json`
+    wrote, or, unless `unsigned` is allowed, without a checksum."""
+    try:
+        value = json.loads(content, parse_constant=_refuse)
+    except json.JSONDecodeError:
+        raise ValueError("not whole JSON") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    if "checksum" in value:
+        if value.pop("checksum") != checksum(value):
+            raise ValueError("its checksum does not match")
+    elif not unsigned:
+        raise ValueError("it has no checksum")
+    return value
+
+
+def checksum(values: dict[str, Any]) -> str:
+    """Of plain values, however they are laid out in a file."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a valid number")
 
 
 def regular_file(path: Path) -> Path:

@@ -18,9 +18,9 @@ from bntricks.cli.models import (
     check_target,
     examined,
     locked,
+    names_before,
     open_model,
     prepare,
-    refuse_overwriting,
 )
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError, abbreviated
@@ -200,9 +200,9 @@ def learn(
             model = create(samples, device=device, **_as_in_python(choices))
         with console.progress(lines=True) as sink:
             learned = teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
-        if not exists:
-            refuse_overwriting(into)
-        before = _free_name(into) if exists and learned.learn_again else None
+        before = None
+        if exists and learned.learn_again:
+            before = next(name for name in names_before(into) if not name.exists())
         model.save(into, memory=not without_memory, keep=before)
     with stdout_reserved():
         verdict = examined(model)
@@ -215,13 +215,6 @@ def learn(
         lower = f"--lr {model.metadata.lr / 2:g}"
         switches = {"--more": more, "--skip-unreadable": skip_unreadable}
         _print_retry(folder, into, before, net, [lower, *(s for s, on in switches.items() if on)])
-
-
-def _free_name(path: Path) -> Path:
-    """Beside a model, where it can stay as it was before."""
-    path = path.resolve() if path.is_symlink() else path
-    names = (f"{path.stem}.before{number}{path.suffix}" for number in ("", *range(2, 1000)))
-    return next(name for name in map(path.with_name, names) if not name.exists())
 
 
 def _print_retry(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bntricks.cli import console
 from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, reading, regular_file, shown
+from bntricks.files import held, leftovers, regular_file, shown, writing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -85,23 +87,36 @@ def _would_cost(target: Path, given: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Whether the model exists already; if so, no other command can teach it meanwhile."""
-    if not path.exists():
-        yield False
-        return
+    """Keep other commands from this model, whether it exists yet or not, and yield whether it does.
+    What killed commands have left of it is removed, unless that may be all there is."""
     with ExitStack() as stack:
         try:
-            with reading(path):
+            with writing(path):
                 stack.enter_context(held(path))
         except HeldError:
             raise HeldError(f"{shown(path)} is being taught by another process") from None
-        yield True
+        unfinished = leftovers(path)
+        kept = [*takewhile(Path.exists, names_before(path))]
+        if unfinished and kept and not path.exists():
+            raise UserError(
+                f"{shown(path)} is not there, and a command that was changing it did not finish: "
+                f"bring the model back (mv {quoted(kept[-1])} {quoted(path)}), or go on without it "
+                f"(rm {' '.join(map(quoted, unfinished))})"
+            )
+        for file in unfinished:
+            file.unlink(missing_ok=True)
+        yield path.exists()
 
 
-def refuse_overwriting(path: Path) -> None:
-    """Two commands may have begun without a model; the later must not replace the other's."""
-    if path.exists():
-        raise HeldError(f"{shown(path)} was made by another process meanwhile: nothing was written")
+def names_before(path: Path) -> Iterator[Path]:
+    """Where `bnt learn` keeps a model as it was before a lesson, in the order of time."""
+    path = path.resolve() if path.is_symlink() else path
+    for number in ("", *range(2, 1000)):
+        yield path.with_name(f"{path.stem}.before{number}{path.suffix}")
+
+
+def quoted(path: Path) -> str:
+    return shlex.quote(shown(path))
 
 
 def examined(model: Model) -> str | None:

@@ -141,6 +141,7 @@ def resume(
     /,
     *,
     data: Path | None = None,
+    net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
     imports: Imports = (),
     json: Json = False,
@@ -155,6 +156,9 @@ def resume(
         The run's folder, such as `runs/3565f808cde3afbc`.
     data
         The folder with the data, if it has moved.
+    net
+        The code that builds the run's network, as `package.module:function`, if it is your own. It
+        is imported and run, so the folder alone does not decide this.
     checkpoint_seconds
         Time between checkpoints, in seconds.
     json
@@ -163,7 +167,7 @@ def resume(
     from bntricks.runs.folder import resume as continue_run
 
     import_all(imports)
-    train = partial(continue_run, run, data=data, checkpoint_seconds=checkpoint_seconds)
+    train = partial(continue_run, run, data=data, net=net, checkpoint_seconds=checkpoint_seconds)
     _train_and_print(train, json)
 
 

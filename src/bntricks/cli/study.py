@@ -13,7 +13,8 @@ from bntricks.cli import console
 from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
-from bntricks.files import write_atomically
+from bntricks.errors import UserError
+from bntricks.files import shown, write_atomically
 from bntricks.paper import ScaleName, Study
 from bntricks.paper.study import DECIDED
 from bntricks.runs.config import Config
@@ -130,6 +131,13 @@ def study(
         device=device,
         options=options,
     )
+    for config in configs if own_study is not None else ():
+        if ":" in config.net and options.get("net") != config.net:
+            raise UserError(
+                f"{shown(name)} names code to build the network, {shown(config.net)}, and a file "
+                "never decides which code is run: if you trust it, name it yourself",
+                remedy="net",
+            )
     results = train_all(name, configs, work, chosen.probe)
     records = [first_training(r) for r in results if not isinstance(r, Failure)]
     if records:

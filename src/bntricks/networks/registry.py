@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Generator, nn
 
+from bntricks.errors import UserError
+from bntricks.files import shown
 from bntricks.networks.norms import bound, describe
 from bntricks.registry import Registry
 from bntricks.seeds import construction
@@ -27,6 +30,20 @@ SIZES = ("width", "blocks", "stages")
 def is_imported(name: str) -> bool:
     """Whether this is `package.module:function`, and no name in the registry."""
     return ":" in name and name not in NETWORKS.entries()
+
+
+def check_named(name: str, given: str | None, where: Path) -> None:
+    """Refuse code that a file names as a network unless the user names it too; then import it."""
+    if is_imported(name) and given == name:
+        from bntricks.networks.imported import source_of  # which needs the other networks
+
+        source_of(name)
+    elif is_imported(name):
+        raise UserError(
+            f"{shown(where)} names code to build the network, {shown(name)}, and a file never "
+            "decides which code is run: if you trust it, name it yourself",
+            remedy="net",
+        )
 
 
 def sizes(name: str) -> set[str]:

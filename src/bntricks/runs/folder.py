@@ -19,8 +19,16 @@ from typing import Any, get_args
 import torch
 
 from bntricks.errors import PlannedError, RunError, UserError, within_memory
-from bntricks.files import held, remove_leftovers, write_atomically
+from bntricks.files import (
+    held,
+    pack_json,
+    regular_bytes,
+    remove_leftovers,
+    unpack_json,
+    write_atomically,
+)
 from bntricks.methods import same_recipe
+from bntricks.networks.registry import check_named
 from bntricks.runs import probes, record_file as records
 from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
@@ -124,13 +132,15 @@ def resume(
     folder: Path | str,
     *,
     data: Path | str | None = None,
+    net: str | None = None,
     sink: Sink = lambda event: None,
     **how: Any,
 ) -> Record:
-    """Go on with the run in this folder; `data` if it has moved."""
+    """Go on with the run in this folder; `data` if it has moved. If the run's network is built by
+    code of yours, name it again with `net`: a file never decides which code is run."""
     folder = Path(folder)
     try:
-        request = json.loads((folder / REQUEST).read_bytes())
+        request = _request(folder)
         config, data_then, track = parse(request["config"]), request["data"], request["track"]
         how = Extras.parse(request).to_json() | how
         if not isinstance(data_then, str | None) or track not in get_args(Track):
@@ -140,6 +150,7 @@ def resume(
             f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "
             "or repeat the `bnt run` that made it"
         ) from None
+    check_named(config.net, net, folder / REQUEST)
     data = data or data_then
     stream, resolved = resolve(config, data, sink)
     if (name := resolved.identity(stream.fingerprint)) != folder.absolute().name:
@@ -186,7 +197,7 @@ class _Work:
             where = None if data is None else str(Path(data).absolute())
             request = {"config": self.config.model_dump(mode="json"), "data": where}
             request |= {"track": self.track, **self.extras.to_json()}
-            write_atomically(folder / REQUEST, json.dumps(request).encode())
+            write_atomically(folder / REQUEST, pack_json(request))
             ranks.add(torch.zeros(1))  # those who follow may look at the folder now
             try:
                 with (
@@ -250,10 +261,15 @@ class _Work:
         return record
 
 
+def _request(folder: Path) -> dict[str, Any]:
+    """What was asked for; in folders of earlier versions it has no checksum."""
+    return unpack_json(regular_bytes(folder / REQUEST), unsigned=True)
+
+
 def _extras_before(folder: Path) -> Extras:
     """What an interrupted run in this folder was asked for."""
     try:
-        return Extras.parse(json.loads((folder / REQUEST).read_bytes()))
+        return Extras.parse(_request(folder))
     except (OSError, ValueError, KeyError, TypeError):
         return Extras()
 

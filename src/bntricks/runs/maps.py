@@ -12,8 +12,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from bntricks.errors import UserError
-from bntricks.files import write_atomically
+from bntricks.errors import UserError, first_mistake
+from bntricks.files import pack_json, regular_bytes, unpack_json, write_atomically
 from bntricks.runs.measurements import Label, Part, Percent, Points
 
 PanelName = Literal["balanced", "biased", "before", "after"]
@@ -113,21 +113,20 @@ def path_in(folder: Path, probe: str) -> Path:
 
 
 def save(features: Map, path: Path) -> None:
-    write_atomically(path, features.model_dump_json().encode())
+    write_atomically(path, pack_json(features.model_dump(mode="json")))
 
 
 def load(path: Path) -> Map | None:
     """The map in this file, None if there is none."""
     try:
-        return Map.model_validate_json(path.read_bytes())
+        # Maps of earlier versions have no checksum.
+        return Map.model_validate(unpack_json(regular_bytes(path), unsigned=True))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except ValidationError as error:
-        mistake = error.errors()[0]
-        where = ".".join(map(str, mistake["loc"]))
-        reason = f"{where}: {mistake['msg']}" if where else mistake["msg"]
+    except ValueError as error:
+        reason = first_mistake(error) if isinstance(error, ValidationError) else error
         raise UserError(
             f"{path} is not a map of a run ({reason}): delete it, and its study makes it again"
         ) from None

@@ -12,6 +12,7 @@ from torch import nn
 
 from bntricks.errors import UserError
 from bntricks.files import reading, shown, write_atomically
+from bntricks.networks.registry import check_named
 from bntricks.runs import checkpoint
 from bntricks.runs.record import Record
 from bntricks.runs.train import build
@@ -29,21 +30,23 @@ def is_kept(folder: Path) -> bool:
     return (folder / NAME).is_file()
 
 
-def load(record: Record, stream: Stream) -> nn.Module:
-    """The network that this run trained on this stream."""
+def load(record: Record, stream: Stream, *, net: str | None = None) -> nn.Module:
+    """The network that this run trained on this stream. `net` names the code that builds it, if it
+    is yours: a record never decides which code is run."""
     if record.path is None or record.digest is None:
         raise UserError(f"this run of {record.method} has no folder, or no hash of its network")
     path = record.path / NAME
-    net = build(record.config.model_copy(update={"device": "cpu"}), stream).net
+    check_named(record.config.net, net, record.path)
+    network = build(record.config.model_copy(update={"device": "cpu"}), stream).net
     with reading(path):
         content = path.read_bytes()
     try:
-        net.load_state_dict(safe.load(content))
+        network.load_state_dict(safe.load(content))
     except (SafetensorError, RuntimeError) as error:
         raise _not_whole(path, str(error).splitlines()[0]) from None
-    if checkpoint.digest(net.state_dict()) != record.digest["network"]:
+    if checkpoint.digest(network.state_dict()) != record.digest["network"]:
         raise _not_whole(path, "its hash is not the record's")
-    return net
+    return network
 
 
 def _not_whole(path: Path, reason: str) -> UserError:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from bntricks.files import write_atomically
+from bntricks.files import pack_json, regular_bytes, unpack_json, write_atomically
 from bntricks.runs.measurements import Part, Percent, Points
 
 ROUNDING = 1e-6
@@ -96,12 +96,13 @@ class PhiAccuracies(Part):
 
 
 def save(accuracies: PhiAccuracies, path: Path) -> None:
-    write_atomically(path, accuracies.model_dump_json().encode())
+    write_atomically(path, pack_json(accuracies.model_dump(mode="json")))
 
 
 def load(path: Path) -> PhiAccuracies | None:
-    """What was left in this file. A damaged one counts as none, for it can be made again."""
+    """What was left in this file. A damaged one counts as none, for it can be made again; so does
+    one of an earlier version, which has no checksum."""
     try:
-        return PhiAccuracies.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+        return PhiAccuracies.model_validate(unpack_json(regular_bytes(path)))
+    except (OSError, ValueError):
         return None

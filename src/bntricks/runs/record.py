@@ -7,8 +7,6 @@ its own matrix and configuration, and its checksum must match. Nothing here need
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -216,13 +214,10 @@ class Record(Part):
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """A record from the plain values of a file; raises ValueError if they contradict. Records
-        of earlier versions have no checksum; what they say must follow from what they measured."""
+        """A record from plain values; raises ValueError if they contradict each other."""
         if not isinstance(values, dict):
             raise ValueError("not a JSON object")
         given = dict(values)
-        if "checksum" in given and given.pop("checksum") != checksum(given):
-            raise ValueError("its checksum does not match")
         named = {key: given.pop(key, None) for key in ("method", "stream", "seed")}
         names = (*METRICS, *ELSEWHERE, "class_accuracy")
         derived = {key: given.pop(key) for key in names if key in given}
@@ -259,11 +254,6 @@ class Record(Part):
         derived = task_accuracy(self.confusion, tasks)
         if not _same(list(self.accuracy[-1]), derived):
             raise ValueError("confusion contradicts the accuracy matrix")
-
-
-def checksum(values: dict[str, Any]) -> str:
-    """Of plain values, however they are laid out in a file."""
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _check_derived(given: Any, right: dict[str, Any], matrix: str) -> None:

@@ -3,18 +3,23 @@ replaced by one with different bits."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import NoReturn
 
 from pydantic import ValidationError
 
 from bntricks.errors import UserError, first_mistake
-from bntricks.files import reading, regular_bytes, shown, write_atomically
-from bntricks.runs.record import Record, checksum
+from bntricks.files import (
+    pack_json,
+    reading,
+    regular_bytes,
+    shown,
+    unpack_json,
+    write_atomically,
+)
+from bntricks.runs.record import Record
 
 NAME = "record.json"
 REFUSED = "record.json.refused"
@@ -26,16 +31,13 @@ EARLIER = "record-{}.json"
 def save(record: Record, folder: Path) -> None:
     """Write a record. One that was there and cannot be believed, or has different bits, is kept
     under another name."""
-    values = record.to_json()
-    values["checksum"] = checksum(values)
-    text = json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False)
     earlier = load(folder, lambda reason: None)
     keep = None
     if earlier is None:
         keep = folder / REFUSED
     elif not same_bits(earlier, record):
         keep = _unused_name(folder)
-    write_atomically(folder / NAME, text.encode(), keep=keep)
+    write_atomically(folder / NAME, pack_json(record.to_json(), indent=1), keep=keep)
     for path, other in earlier_trainings(folder):
         if same_bits(other, record):
             path.unlink()
@@ -145,17 +147,13 @@ class _DamagedError(Exception):
 
 def _believed(content: bytes, path: Path) -> Record:
     try:
-        record = Record.from_json(json.loads(content, parse_constant=_refuse))
+        # Records of earlier versions have no checksum: what they say must follow from what they
+        # measured.
+        record = Record.from_json(unpack_json(content, unsigned=True))
     except ValidationError as error:
         raise _DamagedError(shown(first_mistake(error))) from None
-    except json.JSONDecodeError:
-        raise _DamagedError("not whole JSON") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _DamagedError(shown(str(error).splitlines()[0])) from None
     numbered = path.name.startswith("record-")
     place = path.parent if path.name == NAME or numbered else path
     return record.model_copy(update={"path": place, "already_there": True})
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of a record")

@@ -1,0 +1,175 @@
+"""What the program writes and reads back: never lost by a kill, never believed when damaged, and
+never a reason to run code."""
+
+import json
+import multiprocessing
+import random
+import shutil
+
+import pytest
+
+from bntricks import Config, Model, UserError
+from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
+from bntricks.runs import phi
+from bntricks.runs.folder import REQUEST, resume, run
+from bntricks.runs.phi import PhiAccuracies
+from helpers.colours import TINY
+from helpers.crash_points import crash_points
+
+EVIL = """
+from pathlib import Path
+Path("evil-ran").touch()
+from bntricks.networks.resnet import ResNet
+def build(outputs):
+    return ResNet(outputs, channels=1, width=4, blocks=1, stages=1)
+"""
+SMALL = {"stream": "seq-digits", "epochs": 1, "width": 4, "blocks": 1, "stages": 1}
+ACCURACIES = PhiAccuracies.of(50.0, 60.0, 70.0, 55.0)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("pathlib.Path.hardlink_to", _no_links)
+    path, keep = tmp_path / "m", tmp_path / "m.before"
+    path.write_bytes(b"old")
+    points = 0
+    for point in crash_points(lambda: write_atomically(path, b"new", keep=keep), tmp_path):
+        assert path.read_bytes() in (b"old", b"new"), point
+        assert not keep.exists() or keep.read_bytes() == b"old"
+        for file in leftovers(path):
+            file.unlink()
+        path.write_bytes(b"old")
+        keep.unlink(missing_ok=True)
+        points += 1
+    assert points >= 4
+    assert (path.read_bytes(), keep.read_bytes()) == (b"new", b"old")
+
+
+def _no_links(self, target):
+    raise OSError(95, "Operation not supported")
+
+
+@pytest.mark.fault
+def test_a_model_whose_change_was_cut_short_is_not_begun_anew(bnt, refused, model, first, tmp_path):
+    """As 0.2.0 left it when it was killed between two renames."""
+    before = model.with_name(f"{model.stem}.before{model.suffix}")
+    unfinished = model.with_name(f".{model.name}.0123abcd.partial")
+    model.rename(before)
+    unfinished.write_bytes(b"half a model")
+    command = ("learn", first, "--into", model, *TINY, "--epochs", 1)
+    refused(*command, words=["did not finish", f"mv {before} {model}", f"rm {unfinished}"])
+    assert not model.exists()
+    unfinished.unlink()
+    assert bnt(*command).code == 0
+
+
+@pytest.mark.fault
+def test_what_a_killed_save_has_left_goes_with_the_next_command(bnt, model):
+    unfinished = model.with_name(f".{model.name}.0123abcd.partial")
+    other = model.with_name(f".{model.name}.other.partial")
+    for path in (unfinished, other):
+        path.write_bytes(b"images of a class that is gone")
+    assert bnt("rename-class", model, Model.load(model).classes[0], "red").code == 0
+    assert not unfinished.exists()
+    assert other.exists(), "what is not ours stays"
+
+
+def _learn(arguments):
+    """`bnt learn` in a process of its own; its exit code."""
+    import sys
+
+    from bntricks.cli import main
+
+    sys.argv = ["bnt", *arguments]
+    try:
+        main()
+    except SystemExit as left:
+        return left.code
+    return 0
+
+
+@pytest.mark.fault
+def test_of_two_that_create_the_same_model_one_is_refused(first, tmp_path):
+    into = tmp_path / "m"
+    arguments = list(map(str, ("learn", first, "--into", into, *TINY, "--epochs", 1)))
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        codes = sorted(pool.map(_learn, [arguments, arguments], chunksize=1))
+    assert codes in ([0, 3], [0, 2]), "2: it came after the other, to a model that exists"
+    assert len(Model.load(into).metadata.taught) == 1
+
+
+def test_a_run_that_a_file_describes_does_not_import_what_the_file_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = run(Config(method="sgd", **SMALL), out=tmp_path / "runs").path
+    (tmp_path / "evil_door.py").write_text(EVIL)
+    request = unpack_json((folder / REQUEST).read_bytes())
+    request["config"]["net"] = "evil_door:build"
+    for content in (pack_json(request), json.dumps(request).encode()):
+        (folder / REQUEST).write_bytes(content)
+        with pytest.raises(UserError, match="names code to build the network, evil_door:build"):
+            resume(folder)
+    assert not (tmp_path / "evil-ran").exists()
+
+
+def test_a_network_that_is_named_again_is_resumed(tmp_path, monkeypatch):
+    (tmp_path / "mine_door.py").write_text(EVIL)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = Config(method="sgd", net="mine_door:build", stream="seq-digits", epochs=1)
+    record = run(config, out=tmp_path / "runs")
+    with pytest.raises(UserError, match="mine_door:build"):
+        resume(record.path)
+    assert resume(record.path, net="mine_door:build").digest == record.digest
+
+
+def test_a_study_in_a_file_does_not_import_what_it_names(refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil_study.py").write_text(EVIL)
+    (tmp_path / "s.toml").write_text(
+        'title = "T"\nmethods = ["sgd"]\nstreams = ["seq-digits"]\n'
+        '[scale.lite]\nseeds = 1\noverrides = { epochs = 1, net = "evil_study:build" }\n'
+    )
+    refused("study", "s.toml", words=["names code to build the network, evil_study:build", "--net"])
+    assert not (tmp_path / "evil-ran").exists()
+
+
+def test_a_probes_file_that_was_changed_does_not_reach_a_record(tmp_path):
+    path = tmp_path / "map-phi.json"
+    phi.save(ACCURACIES, path)
+    assert phi.load(path) == ACCURACIES
+    path.write_bytes(path.read_bytes().replace(b"55.0", b"99.0"))
+    assert phi.load(path) is None
+    path.write_text(ACCURACIES.model_dump_json())
+    assert phi.load(path) is None, "without a checksum nothing tells whether it is whole"
+
+
+@pytest.mark.fault
+def test_no_damage_of_a_probes_file_or_a_request_is_silent(tmp_path):
+    folder = run(Config(method="sgd", **SMALL), out=tmp_path / "runs").path
+    probe = tmp_path / "map-phi.json"
+    phi.save(ACCURACIES, probe)
+    chance = random.Random(0)
+    whole = {path: path.read_bytes() for path in (probe, folder / REQUEST)}
+    for path, content in whole.items():
+        value = unpack_json(content)
+        for _ in range(300):
+            damaged = bytearray(content)
+            for _ in range(chance.choice((1, 1, 4))):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            if chance.random() < 0.2:
+                damaged = damaged[: chance.randrange(len(damaged))]
+            if bytes(damaged) == content:
+                continue
+            try:
+                assert unpack_json(bytes(damaged)) == value, (path.name, bytes(damaged))
+            except ValueError:
+                continue
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("deep", ["[" * 200_000, '{"a":' * 200_000, "1" * 10_000, "NaN", "[]"])
+def test_json_that_is_deep_huge_or_of_another_kind_is_a_plain_error(deep):
+    with pytest.raises(ValueError, match=r"deep|whole|digit|valid|object|integer"):
+        unpack_json(deep.encode(), unsigned=True)
