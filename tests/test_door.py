@@ -1,18 +1,33 @@
 """What the program writes and reads back: never lost by a kill, never believed when damaged, and
 never a reason to run code."""
 
+import ast
 import json
 import multiprocessing
 import random
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import safetensors.torch as safe
+from safetensors import safe_open
 
+import bntricks
 from bntricks import Config, Model, UserError
+from bntricks.errors import RunError
 from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
+from bntricks.model.file import checksum as model_checksum
+from bntricks.model.preprocessing import read_class_names
+from bntricks.report.build import build
+from bntricks.report.confusion import confusion as confusion_of
+from bntricks.report.files import svg, write
+from bntricks.report.groups import group
 from bntricks.runs import phi
 from bntricks.runs.folder import REQUEST, resume, run
 from bntricks.runs.phi import PhiAccuracies
+from helpers import records
 from helpers.colours import TINY
 from helpers.crash_points import crash_points
 
@@ -173,3 +188,118 @@ def test_no_damage_of_a_probes_file_or_a_request_is_silent(tmp_path):
 def test_json_that_is_deep_huge_or_of_another_kind_is_a_plain_error(deep):
     with pytest.raises(ValueError, match=r"deep|whole|digit|valid|object|integer"):
         unpack_json(deep.encode(), unsigned=True)
+
+
+GUARDED = {"json.loads", "tomllib.loads", "os.replace", "os.rename"}
+METHODS = {"rename", "write_text", "write_bytes"}
+EXEMPT = {
+    ("runs/describe.py", "write_text"): "a switch of the kernel's, which is not a file",
+    ("streams/files/dataset.py", "write_text"): "an entry is built in a folder that is moved whole",
+    ("report/files.py", "write_bytes"): "many files that are moved together",
+    ("cli/classes.py", "rename"): "of a class",
+}
+
+
+def test_files_are_parsed_moved_and_written_in_one_place():
+    """Past the door there is no checksum, no bound, no lock and no way back from a kill."""
+    source = Path(bntricks.__file__).parent
+    found = set()
+    for path in sorted(source.rglob("*.py")):
+        name = path.relative_to(source).as_posix()
+        if name == "files.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                called = f"{ast.unparse(node.func.value)}.{node.func.attr}"
+                if called in GUARDED or node.func.attr in METHODS:
+                    found.add((name, called if called in GUARDED else node.func.attr))
+    assert found == set(EXEMPT)
+
+
+def test_a_study_that_is_nested_too_deeply_or_asks_for_too_much_is_a_clear_line(refused, tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("a = " + "[" * 200_000)
+    refused("study", path, words=["nested too deeply"])
+    path.write_text(
+        'title = "T"\nmethods = ["sgd"]\nstreams = ["seq-digits"]\n[scale.lite]\nseeds = 1000000000\n'
+    )
+    refused("study", path, words=["seeds", "10000"])
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '["a", ' + "1" * 5000 + "]"])
+def test_a_file_of_class_names_that_is_no_such_file_is_a_clear_line(text, tmp_path):
+    path = tmp_path / "names.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match="neither a list of names"):
+        read_class_names(path)
+
+
+def changed_model(model, change):
+    """The model file with another description and a checksum that fits it."""
+    tensors = safe.load(model.read_bytes())
+    with safe_open(model, "pt") as file:
+        values = json.loads(file.metadata()["bntricks"])
+    change(values)
+    values.pop("checksum")
+    values["checksum"] = model_checksum(values, tensors)
+    model.write_bytes(safe.save(tensors, {"bntricks": json.dumps(values)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda v: v.update(shape=[3, 20_000, 20_000]), "too large"),
+        (lambda v: v["taught"][0].update(date="<b>today</b>"), "date"),
+        (lambda v: v["versions"].update(torch="1\n2"), "versions"),
+        (lambda v: v["versions"].update({"two words": "1"}), "versions"),
+    ],
+)
+def test_a_hostile_description_with_a_valid_checksum_is_refused(model, change, words):
+    Model.load(model)
+    changed_model(model, change)
+    with pytest.raises(UserError, match=words):
+        Model.load(model)
+
+
+def test_a_stream_of_many_tasks_has_a_report(tmp_path):
+    tasks = 120
+    r = [[50.0 if j <= i else None for j in range(tasks)] for i in range(tasks)]
+    data = {
+        "fingerprint": "f" * 16,
+        "classes": [[k] for k in range(tasks)],
+        "class_names": [str(k) for k in range(tasks)],
+        "images": {"train": 200, "test": 2 * tasks},
+        "official_images": None,
+        "cut_down": False,
+    }
+    confusion = {k: {k: 1, (k + 1) % tasks: 1} for k in range(tasks)}
+    record = records.a_run(r=r, data=data, confusion=confusion)
+    figure = confusion_of(group([record]))
+    assert svg(figure).startswith(b"<svg")
+
+
+def test_a_figure_that_cannot_be_drawn_costs_a_line(tmp_path, monkeypatch):
+    def fails(figure):
+        raise RunError(f"cannot draw the figure {figure.name}: no")
+
+    monkeypatch.setattr("bntricks.report.files.rendered", fails)
+    said = []
+    page = write(build([records.a_run()]), tmp_path, warn=said.append)
+    assert page.exists()
+    assert said
+    assert all("the rest of the report is complete" in line for line in said)
+
+
+@pytest.mark.fault
+def test_a_closed_terminal_stops_a_run_between_two_steps(tmp_path):
+    code = (
+        "import os, signal, sys\n"
+        "from bntricks.stopping import postponed\n"
+        "signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))\n"
+        "with postponed() as asked:\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    assert asked()\n"
+        "    print('the step was finished', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("the step was finished\n", 129), done.stderr

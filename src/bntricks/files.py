@@ -84,12 +84,7 @@ def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
 def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
     """The plain values in a JSON file, or a ValueError: not whole, too deep, not what `pack_json`
     wrote, or, unless `unsigned` is allowed, without a checksum."""
-    try:
-        value = json.loads(content, parse_constant=_refuse)
-    except json.JSONDecodeError:
-        raise ValueError("not whole JSON") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    value = parse_json(content)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     if "checksum" in value:
@@ -98,6 +93,32 @@ def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
     elif not unsigned:
         raise ValueError("it has no checksum")
     return value
+
+
+def parse_json(content: str | bytes) -> Any:
+    """Plain values from JSON, or a ValueError for anything else, however deep or large it is."""
+    try:
+        return json.loads(content, parse_constant=_refuse)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ValueError("not whole JSON") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Plain values from TOML, or a ValueError that says what is wrong."""
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def move(path: Path, target: Path) -> None:
+    """Give a file or folder another name, in place of what has it."""
+    path.replace(target)
+    sync(target.parent)
 
 
 def checksum(values: dict[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""A request to stop (Ctrl-C, SIGTERM) that waits until it can be obeyed without loss."""
+"""A request to stop (Ctrl-C, SIGTERM, a closed terminal) that waits until it can be obeyed without
+loss."""
 
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-REQUESTS = (signal.SIGINT, signal.SIGTERM)
+REQUESTS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
+"""Windows has no SIGHUP, which tells that the terminal was closed."""
 
 
 @contextmanager

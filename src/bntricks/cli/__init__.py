@@ -38,14 +38,16 @@ from bntricks.errors import (
 )
 from bntricks.files import shown
 from bntricks.imports import own_fault
+from bntricks.stopping import REQUESTS
 
 
 def main() -> NoReturn:
     """Run the command line. A planned failure is one message and an exit code, not a traceback."""
     # Not KeyboardInterrupt: code that catches it on the way would decide the exit code.
     stopped: list[int] = []
-    signal.signal(signal.SIGINT, partial(_stop, stopped))
-    signal.signal(signal.SIGTERM, partial(_stop, stopped))
+    for request in REQUESTS:
+        if signal.getsignal(request) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(request, partial(_stop, stopped))
     try:
         _check_standard_streams()
         with within_memory():

@@ -223,7 +223,7 @@ def _write_and_show(report: Report, out: Path, json: bool) -> None:
     from bntricks.report.files import write
     from bntricks.report.tables import fitted, terminal_width, to_json, to_rich
 
-    page = write(report, out)
+    page = write(report, out, warn=console.complain)
     if json:
         print_json({"page": str(page), "tables": [to_json(table) for table in report.tables]})
         return

@@ -82,7 +82,7 @@ def to_onnx(model: Model, path: Path) -> float:
         )
     assert program is not None
     properties = {"classes": json.dumps(metadata.classes), "shape": json.dumps(metadata.shape)}
-    program.model.metadata_props.update(properties | metadata.versions)
+    program.model.metadata_props.update(metadata.versions | properties)
     content = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
 

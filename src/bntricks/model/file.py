@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
-from bntricks.files import reading, regular_bytes, shown, write_atomically, writing
+from bntricks.files import parse_json, reading, regular_bytes, shown, write_atomically, writing
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
@@ -119,12 +119,12 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
             "it is not a safetensors file, or not a whole one; give a file that bntricks wrote"
         ) from None
     length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length]).get("__metadata__") or {}
+    header = parse_json(content[8 : 8 + length]).get("__metadata__") or {}
     description = header.get(KEY)
     if description is None:
         raise UnusableError("it holds tensors, but was not made by bntricks; adopt it in Python")
     try:
-        values = json.loads(description)
+        values = parse_json(description)
         version = values.get("format")
         if version not in (1, FORMAT):
             raise UnusableError(

@@ -7,6 +7,7 @@ of the machine it was made on but the versions.
 from __future__ import annotations
 
 from itertools import chain
+from math import prod
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -18,6 +19,11 @@ Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Name = Annotated[str, Field(min_length=1)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+VersionText = Annotated[str, Field(pattern=r"^[\w.+-]{1,80}$")]
+MOST_VALUES = 100_000_000
+"""Of one sample: more is not an image."""
 
 
 class Value(BaseModel):
@@ -50,7 +56,7 @@ class LearnedTask(Value):
     images: Annotated[int, Field(ge=0)]
     epochs: Annotated[int, Field(ge=0)]
     """0 for classes that an adopted network knew before."""
-    date: str
+    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
     more: tuple[Name, ...] = ()
     """Classes that were known already, of which there were more images."""
 
@@ -59,7 +65,7 @@ class Metadata(Value):
     """Everything but the tensors."""
 
     format: Literal[1, 2] = FORMAT
-    versions: dict[str, str]
+    versions: dict[Annotated[str, Field(pattern=r"^[a-z]{1,20}$")], VersionText]
     method: str
     hyper: dict[str, Finite]
     lr: Positive
@@ -89,6 +95,8 @@ class Metadata(Value):
     @model_validator(mode="after")
     def _images_fit(self) -> Self:
         """What is looked at and what it is turned into have the same channels."""
+        if prod(self.shape) > MOST_VALUES:
+            raise ValueError(f"samples of {list(self.shape)} are too large")
         if self.network is not None and self.shape[0] != self.network.channels:
             raise ValueError(f"samples of {list(self.shape)} do not fit the network")
         if self.view is not None:

@@ -3,7 +3,6 @@ Face's `preprocessor_config.json`, timm's `config.json`, or plain `image_size`, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import reading, regular_bytes, shown
+from bntricks.files import parse_json, reading, regular_bytes, shown
 
 BYTE = 1 / 255
 SMALLEST, LARGEST = 8, 1024
@@ -34,7 +33,7 @@ def read_preprocessing(path: Path) -> ImageInput:
     with reading(path):
         content = regular_bytes(path)
     try:
-        values = json.loads(content)
+        values = parse_json(content)
         return _understood(values.get("pretrained_cfg", values))
     except (
         LookupError,
@@ -64,7 +63,7 @@ def read_class_names(path: Path) -> list[str]:
     if not text.lstrip().startswith(("[", "{")):
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:
-        names = json.loads(text)
+        names = parse_json(text)
         if isinstance(names, Mapping):
             by_output = {int(output): name for output, name in names["id2label"].items()}
             names = [by_output[output] for output in range(len(by_output))]

@@ -8,7 +8,6 @@ Everything is read from the TOML files beside this one, and nothing here needs t
 from __future__ import annotations
 
 import difflib
-import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bntricks.errors import UserError
-from bntricks.files import reading, regular_bytes, shown
+from bntricks.files import parse_toml, reading, regular_bytes, shown
 from bntricks.paper.claims import STREAMS, Claim, Side
 from bntricks.paper.mistakes import explained
 from bntricks.paper.reported import Entry, Number, Reported
@@ -60,7 +59,7 @@ def _own_study(path: Path) -> Study:
     with reading(path):
         content = regular_bytes(path)
     try:
-        values = tomllib.loads(content.decode())
+        values = parse_toml(content.decode())
         return Study.model_validate({"name": path.stem, **values})
     except ValidationError as error:
         reason = explained(error, Study)
@@ -88,4 +87,4 @@ def load_reported() -> Reported:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))
+    return parse_toml(files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8"))

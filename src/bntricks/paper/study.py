@@ -56,7 +56,7 @@ class Scale(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seeds: Annotated[int, Field(ge=1)]
+    seeds: Annotated[int, Field(ge=1, le=10_000)]
     overrides: Overrides = Field(default_factory=dict)
     by_stream: Mapping[str, Overrides] = Field(default_factory=dict)
 

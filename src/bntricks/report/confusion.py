@@ -18,6 +18,7 @@ from bntricks.runs.record import Record
 CLASSES_UP_TO = 20
 """More of them cannot be told apart in a picture, which then shows tasks."""
 SMALLEST, CELL = 130, 16
+SMALLEST_LETTER = 6.0
 BESIDE = 50.0
 """What a panel needs beside itself and the names of classes: titles, and some air."""
 WIDEST, PHONE = 760, 350
@@ -67,7 +68,8 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
     shown, facet = by_method(rows, side)
     scale = alt.Scale(domain=list(order))
-    axis = alt.Axis(labelFontSize=min(11.0, side / len(order) - 3))
+    room = side / len(order)
+    axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, min(11.0, room - 3)), labelOverlap=True)
     x, y = (
         channel(f"{field}:N", title=title, sort=list(order), scale=scale, axis=axis)
         for channel, field, title in (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import vl_convert
 
 from bntricks.errors import RunError, UserError
-from bntricks.files import PARTIAL, held, regular_file, remove_leftovers, shown
+from bntricks.files import PARTIAL, held, parse_json, regular_file, remove_leftovers, shown
 from bntricks.report import tidy
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, WIDTH, Figure
@@ -60,14 +60,20 @@ def write(
     folder: Path | str,
     opening: Sequence[Section] = (),
     figures: Sequence[Figure] = (),
+    warn: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Write all of it into a folder; the page's path. The page begins with `opening`, whose own
-    figures are saved beside the report's."""
+    figures are saved beside the report's. A figure that cannot be drawn is reported to `warn`."""
     contents = {name: text.encode() for name, text in table_files(report).items()}
     runs = [record for group in report.groups for record in group.records]
     contents[tidy.NAME] = tidy.to_csv(runs).encode()
     for figure in (*report.figures, *figures):
-        contents |= {f"figures/{name}": content for name, content in rendered(figure).items()}
+        try:
+            files = rendered(figure)
+        except RunError as error:  # the page has it still, drawn by the browser
+            warn(f"{error.message}; the rest of the report is complete")
+            continue
+        contents |= {f"figures/{name}": content for name, content in files.items()}
     contents[PAGE] = report_html(report, opening).encode()
     return write_whole(Path(folder), contents)
 
@@ -121,7 +127,7 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
 def _outdated(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Path]:
     """What an earlier report left in this folder, and this one does not have."""
     try:
-        earlier = json.loads((folder / WRITTEN).read_bytes())
+        earlier = parse_json((folder / WRITTEN).read_bytes())
     except (OSError, ValueError):
         return
     for name, digest in earlier.items() if isinstance(earlier, dict) else ():

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.files import regular_bytes, shown, write_atomically
+from bntricks.files import move, parse_json, regular_bytes, shown, write_atomically
 
 State = dict[str, Any]
 
@@ -120,7 +120,7 @@ class Checkpoints:
 
 def _set_aside(path: Path) -> None:
     """Keep what is no checkpoint under another name: it may be a folder, or somebody else's."""
-    path.replace(_aside(path))
+    move(path, _aside(path))
 
 
 def _aside(path: Path) -> Path:
@@ -144,7 +144,7 @@ def unpack(content: bytes) -> State:
         raise CorruptError("its checksum does not match")
     plain, _, block = body.partition(b"\n")
     try:
-        state = _put_tensors(json.loads(plain), "", safe.load(block))
+        state = _put_tensors(parse_json(plain), "", safe.load(block))
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise CorruptError(f"its content is not a state: {error}") from None
     if not isinstance(state, dict):

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bntricks.errors import InvalidOptions, UserError
+from bntricks.files import parse_json
 
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
@@ -229,7 +230,7 @@ def class_names(text: str, option: str) -> list[str]:
     if not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",")]
     try:
-        names = json.loads(text)
+        names = parse_json(text)
     except ValueError:
         names = None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

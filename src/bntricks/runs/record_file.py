@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import (
+    move,
     pack_json,
     reading,
     regular_bytes,
@@ -53,7 +54,7 @@ def set_aside(folder: Path) -> None:
     """Keep the record of a run that is to be trained from the start under another name, so that
     nobody takes it for the new one's."""
     if load(folder, lambda reason: None) is not None:
-        (folder / NAME).replace(_unused_name(folder))
+        move(folder / NAME, _unused_name(folder))
 
 
 def earlier_trainings(folder: Path) -> list[tuple[Path, Record]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bntricks.errors import HeldError, UserError
-from bntricks.files import PARTIAL, expanded, held, shown, sync
+from bntricks.files import PARTIAL, expanded, held, move, shown
 from bntricks.streams.files.progress import Report, Warn
 
 T = TypeVar("T")
@@ -69,8 +69,7 @@ def built_once(
                     )
                 built = build(partial)
                 _remove(target)
-                built.rename(target)
-                sync(target.parent)
+                move(built, target)
                 loaded = load(target)
     except OSError as error:
         raise UserError(

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from bntricks.errors import UserError
-from bntricks.files import sync
+from bntricks.files import parse_json, sync
 from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.image import Pixels, in_blocks
 from bntricks.streams.files.progress import Report, Warn
@@ -221,7 +221,7 @@ def _load(folder: Path) -> Dataset | None:
 def _verified(folder: Path, state: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     """What an entry says about itself, once every byte of it has been read and found right; again
     only when its files are not in the same state any more."""
-    meta: dict[str, Any] = json.loads((folder / META).read_bytes())
+    meta: dict[str, Any] = parse_json((folder / META).read_bytes())
     shape, names, counts = meta["shape"], meta["class_names"], [meta[kind] for kind in KINDS]
     digest = _start_digest(shape, names, *counts)
     for kind, (_, size, _), of_class in zip(KINDS, state[1:], counts, strict=True):
