@@ -221,7 +221,8 @@ def test_a_study_that_is_nested_too_deeply_or_asks_for_too_much_is_a_clear_line(
     path.write_text("a = " + "[" * 200_000)
     refused("study", path, words=["nested too deeply"])
     path.write_text(
-        'title = "T"\nmethods = ["sgd"]\nstreams = ["seq-digits"]\n[scale.lite]\nseeds = 1000000000\n'
+        'title = "T"\nmethods = ["sgd"]\nstreams = ["seq-digits"]\n'
+        "[scale.lite]\nseeds = 1000000000\n"
     )
     refused("study", path, words=["seeds", "10000"])
 
