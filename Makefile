@@ -5,18 +5,36 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+UV := build/uv/bin/uv
+PINS := uv pip compile --python-version 3.11.0 --python-platform linux --all-extras \
+  --no-annotate --no-header -o build/pins.txt pyproject.toml
+TESTS := -m pytest -n 2 --dist worksteal -m
+
+# What `make test-deep` runs, and the interpreters of `make test-pythons`.
+DEEP := test-fresh test-lowest test-pythons
+PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format docs clean
+.PHONY: help setup demo test test-all test-deep $(DEEP) lint format docs pins clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+# $(call environment,FOLDER) makes an empty environment with pip. Debian's Python may lack venv and
+# refuse to install packages beside its own (PEP 668), but it installs them into another folder.
+define environment
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+  || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }; \
+$(PYTHON) -m venv --clear $(1) >/dev/null 2>&1 \
+  || { $(PYTHON) -m pip install --quiet --upgrade --target build/virtualenv virtualenv \
+       && PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv --quiet --clear $(1); } \
+  || { echo "$(PYTHON) cannot create $(1): install its venv module (on Debian and Ubuntu:" \
+            "apt install python3-venv), or give another one by make PYTHON=..." >&2; exit 1; }
+endef
 
 # Rebuilt when the declared or the pinned dependencies change, reused otherwise.
 $(READY): pyproject.toml constraints.txt
-	@test -x $(BIN)/python && $(BIN)/python -m pip --version >/dev/null 2>&1 \
-	  || $(PYTHON) -m venv --clear $(VENV) \
-	  || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv --clear $(VENV); }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(call environment,$(VENV)); }
 	$(INSTALL) -e .
 	@touch $@
 
@@ -37,11 +55,34 @@ lint: $(TOOLS) ## ruff, mypy and import-linter
 	$(BIN)/lint-imports --no-cache
 
 test: lint ## lint, types and the fast tests
-	$(BIN)/pytest -n 2 --dist worksteal -m 'not slow'
+	$(BIN)/python $(TESTS) 'not slow'
 
 test-all: export BNT_NO_SKIP = 1
 test-all: test ## those and what needs extras or time; a skip is a failure
-	$(BIN)/pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python $(TESTS) slow
+
+# Everything below needs fresh environments, several GB of packages or a long time: not for every
+# change. A further check of that kind is one more target in DEEP.
+test-deep: $(DEEP) ## fresh environments, lowest versions, other Pythons: GBs and half an hour or more
+
+test-fresh: ## both commands of the README in an empty clone
+	@folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && git clone --quiet . $$folder/clone \
+	  && $(MAKE) -C $$folder/clone PYTHON=$(PYTHON) demo \
+	  && $(MAKE) -C $$folder/clone PYTHON=$(PYTHON) test
+
+test-lowest: $(UV) ## laws and references with the lowest versions that pyproject.toml allows
+	$(UV) venv --quiet --clear --python $(PYTHON) build/lowest
+	$(UV) pip install --quiet --python build/lowest --resolution lowest-direct -e '.[dev]'
+	build/lowest/bin/python $(TESTS) 'law or reference'
+
+test-pythons: $(PYTHONS:%=build/python-%) ## laws and references on the other Pythons we claim
+
+build/python-%: FORCE $(UV)
+	$(UV) venv --quiet --clear --python $* $@
+	$(UV) pip install --quiet --python $@ --constraint constraints.txt -e '.[dev]'
+	$@/bin/python $(TESTS) 'law or reference'
+
+FORCE:
 
 format: $(TOOLS) ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix .
@@ -50,6 +91,19 @@ format: $(TOOLS) ## let ruff rewrite the sources
 docs: $(TOOLS) ## the documentation as a site in build/site, to be opened from disk
 	$(BIN)/sphinx-build -q -W --keep-going -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
+
+# Apart from .venv, which cannot be built if a pin is wrong.
+$(UV):
+	@$(call environment,build/uv)
+	build/uv/bin/python -m pip install --quiet --disable-pip-version-check uv
+
+# UPGRADE='--upgrade-package ruff' moves one pin, UPGRADE=--upgrade all of them.
+pins: $(UV) ## resolve constraints.txt anew for the lowest Python, keeping the versions that fit
+	cp constraints.txt build/pins.txt
+	build/uv/bin/$(PINS) --quiet $(UPGRADE)
+	sed '/^[^#]/,$$d' constraints.txt >build/constraints.txt
+	grep -vE '^(cuda|nvidia)-|^triton=' build/pins.txt >>build/constraints.txt
+	mv build/constraints.txt constraints.txt
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
