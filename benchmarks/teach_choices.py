@@ -4,10 +4,10 @@ changed, on photographs, clothes and many small classes.
     python benchmarks/teach_choices.py --data DIR --out results.json --seeds 3
 
 DIR holds CIFAR-10 and Tiny-ImageNet in their official layouts; Fashion-MNIST is part of the
-package. A seed decides the classes too. Four folders are learned one after the other with a memory
-of 20 images a class, and accuracy is measured on the official test images. Networks and images are
-small, so that a seed takes some ten minutes of one core. What is done is kept in the file of
-results, so the command can be repeated to go on.
+package, and `--streams seq-fashion` needs no DIR. A seed decides the classes too. Four folders are
+learned one after the other with a memory of 20 images a class, and accuracy is measured on the
+official test images. Networks and images are small, so that a seed takes some ten minutes of one
+core. What is done is kept in the file of results, so the command can be repeated to go on.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from bntricks.report.overview import counted
 from bntricks.report.statistics import estimate
 from bntricks.report.verdicts import FEWEST_SEEDS
 from bntricks.streams import Stream, open_stream
+from bntricks.streams.sources.fashion import EMBEDDED
 
 SIZE, STEPS, BATCH, MEMORY = 16, 300, 64, 20
 """The side of an image, steps a folder, images in a batch, stored images a class."""
@@ -50,12 +51,12 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
-def folders(name: str, data: Path, seed: int) -> Stream:
+def folders(name: str, data: Path | None, seed: int) -> Stream:
     """The four folders of a seed, as tasks."""
     times = STREAMS[name]
     stream = open_stream(
         name,
-        data=None if name == "seq-fashion" else data,
+        data=EMBEDDED if name == "seq-fashion" else data,
         image_size=SIZE,
         images_per_class=IMAGES,
         class_order=seed + 1,
@@ -114,14 +115,15 @@ def table(results: dict[str, dict[str, dict[str, list[float]]]], name: str) -> s
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="the file of results")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--streams", nargs="+", choices=STREAMS, default=list(STREAMS))
     options = parser.parse_args()
     torch.set_num_threads(1)
     results = json.loads(options.out.read_text()) if options.out.exists() else {}
     for seed in range(options.seeds):
-        for name in STREAMS:
+        for name in options.streams:
             stream = folders(name, options.data, seed)
             for choice, how in CHOICES.items():
                 own = results.setdefault(name, {}).setdefault(choice, {})

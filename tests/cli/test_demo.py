@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from dataclasses import asdict
+from html import escape
 
 import pytest
 
@@ -10,6 +11,7 @@ from bntricks.cli import demo
 from bntricks.runs.folder import run
 from bntricks.streams.sources.fashion import EMBEDDED
 from helpers.command_line import bnt
+from helpers.pages import ROOT
 from helpers.records import a_run, runs
 
 pytestmark = pytest.mark.journey
@@ -36,6 +38,7 @@ def test_the_page_opens_with_the_question_the_answer_and_one_picture(shown):
     assert demo.QUESTION in header
     assert gains.evidence in header
     assert "er-bnt recognises" in header
+    assert escape(demo.CHOSEN_ORDER) in header
     first = html[html.index("<section") : html.index("</section>")]
     assert first.count("<figure>") == 1
     assert "What is known in the end" in first
@@ -68,10 +71,37 @@ def test_the_terminal_shows_table_gain_and_what_φ_costs(shown, capsys, monkeypa
     demo.show(records, page.parent, "too short")
     text = capsys.readouterr().out
     assert text.splitlines()[1].split() == ["method", "seeds", "ACC", "BWT", "forwards/step"]
-    assert str(gains) in text
+    assert f"{gains}\n{demo.CHOSEN_ORDER}" in text
     assert f"er-bnt: {diagnoses['er-bnt'].verdict.headline}" in text
     assert "(too short)" in text
     assert str(page) in text
+
+
+def test_the_chosen_order_is_named_with_the_gain_in_the_data_set_s_own():
+    assert "The class order was chosen" in demo.CHOSEN_ORDER
+    assert "bnt demo --own-order" in demo.CHOSEN_ORDER
+    assert demo.GAIN_IN_OWN_ORDER in demo.CHOSEN_ORDER
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert demo.CHOSEN_ORDER in readme, "run `python benchmarks/write_demo.py`"
+
+
+def test_the_own_order_differs_from_the_demo_in_nothing_else():
+    chosen, own = (demo.plan(seeds=2, quick=False, own_order=own) for own in (False, True))
+    assert {config.class_order for config in own} == {None}
+    assert [c.model_copy(update={"class_order": None}) for c in chosen] == own
+
+
+def test_in_the_own_order_the_page_does_not_speak_of_a_chosen_one(shown, tmp_path):
+    records, gains, _, _ = shown
+    own = [
+        record.model_copy(update={"config": record.config.model_copy(update={"class_order": None})})
+        for record in records
+    ]
+    html = demo.write_page(own, gains, {}, tmp_path).read_text(encoding="utf-8")
+    header = html[html.index("<header>") : html.index("</header>")]
+    assert escape(demo.OWN_ORDER) in header
+    assert "was chosen" not in header
+    assert "bnt demo --own-order" in html
 
 
 def test_bounds_take_fewer_seeds_than_what_is_compared():
@@ -106,6 +136,7 @@ def test_the_quick_demo_compares_four_methods_and_goes_on_where_it_was(tmp_path)
     assert [r["method"] for r in result["rows"]] == ["sgd", "er", "er-bnt", "joint"]
     assert (result["gains"]["method"], result["gains"]["other"]) == ("er-bnt", "er")
     assert "too short" in result["note"]
+    assert result["class_order"] == demo.ORDER
     again = bnt(*flags, cwd=tmp_path)
     assert again.stderr.count("already there") == 4
     assert "one seed has no interval" in again.stdout

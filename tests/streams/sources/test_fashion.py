@@ -1,4 +1,6 @@
+import csv
 import gzip
+import hashlib
 import struct
 
 import numpy as np
@@ -79,10 +81,52 @@ def test_the_embedded_images_are_clothing_and_no_two_are_the_same():
     assert shirts[:, 0, 20:, 13:15].mean() > 3 * trousers[:, 0, 20:, 13:15].mean()
 
 
+@pytest.fixture(scope="module")
+def origins():
+    """The list of the embedded images' places in the official files, by part."""
+    with (fashion.EMBEDDED / "origins.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {part: [row for row in rows if row["part"] == part] for part in ("train", "test")}
+
+
+@pytest.mark.parametrize(("part", "files"), [("train", fashion.TRAIN), ("test", fashion.TEST)])
+def test_every_embedded_image_is_the_one_that_the_list_of_origins_names(origins, part, files):
+    images, labels = (
+        gzip.decompress((fashion.EMBEDDED / f"{name}.gz").read_bytes()) for name in files
+    )
+    pixels, classes = images[16:], labels[8:]
+    assert len(classes) == len(origins[part]) == 2000
+    for place, row in enumerate(origins[part]):
+        image = pixels[784 * place : 784 * (place + 1)]
+        assert hashlib.sha256(image).hexdigest()[:16] == row["digest"], row
+        assert classes[place] == int(row["class"]), row
+
+
+@pytest.mark.parametrize(
+    ("part", "first_labels"),
+    [("train", [9, 0, 0, 3, 0, 2, 7, 2, 5, 5]), ("test", [9, 2, 1, 1, 6, 1, 4, 6, 5, 7])],
+)
+def test_the_list_of_origins_has_the_first_images_of_each_class(origins, part, first_labels):
+    """Up to where the first class has its 200, no official image may be missing."""
+    by_class = {label: [] for label in range(10)}
+    for row in origins[part]:
+        by_class[int(row["class"])].append(int(row["index"]))
+    label_at = {index: label for label, indices in by_class.items() for index in indices}
+    assert [label_at[index] for index in range(10)] == first_labels  # as published
+    assert len(label_at) == 2000
+    for indices in by_class.values():
+        assert indices == sorted(indices)
+        assert len(indices) == 200
+    full = min(indices[-1] for indices in by_class.values())
+    assert full > 1000
+    assert label_at.keys() >= set(range(full + 1))
+
+
 def test_the_cut_is_small_and_carries_its_licence():
     files = {path.name: path for path in fashion.EMBEDDED.iterdir()}
     assert max(path.stat().st_size for path in files.values()) < 2**20
     licence = files["LICENSE"].read_text(encoding="utf-8")
+    assert "the first 200 training and the first 200 test images of each class" in licence
     assert "Copyright © 2017 Zalando SE" in licence
     assert "shall be included in all copies" in licence
 
