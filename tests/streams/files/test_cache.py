@@ -262,21 +262,21 @@ def test_a_cache_folder_that_cannot_be_written_is_named(data, tmp_path, monkeypa
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of open files")
 def test_an_entry_is_on_disk_before_it_gets_its_name(data, monkeypatch):
     done = []
-    rename = Path.rename
+    replace = Path.replace
 
     def note_sync(descriptor):
         done.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
 
-    def note_rename(path, target):
-        done.append("rename")
-        return rename(path, target)
+    def note_replace(path, target):
+        done.append("replace")
+        return replace(path, target)
 
     monkeypatch.setattr("os.fsync", note_sync)
-    monkeypatch.setattr("pathlib.Path.rename", note_rename)
+    monkeypatch.setattr("pathlib.Path.replace", note_replace)
     open_stream("seq-cifar10", data=data)
     assert done[:3] == ["train.u8", "test.u8", "meta.json"]
     assert done[3].endswith(".partial")
-    assert done[4:] == ["rename", "images"]
+    assert done[4:] == ["replace", "images"]
 
 
 @pytest.mark.fault
