@@ -1,5 +1,6 @@
 """Shared by all tests: one thread, a private cache, and, in `make test-all`, no skipping."""
 
+import gc
 import os
 import shutil
 
@@ -26,6 +27,26 @@ def private_cache(tmp_path_factory):
     os.environ.pop("BNT_DATA", None)
 
 
+@pytest.fixture
+def one_process(monkeypatch):
+    """Sweeps train in this process, one run after another: a worker takes seconds to import torch.
+    Workers have tests of their own."""
+    from bntricks.sweeps import local
+
+    def in_turn(trainings, shared, workers, sink):
+        return [outcome(training, shared, index, sink) for index, training in enumerate(trainings)]
+
+    def outcome(training, shared, index, sink):
+        try:
+            return local.train_one(
+                training, shared, (), lambda event: sink({"run": index, **event})
+            )
+        except Exception as error:
+            return local.failure(training.config, error)
+
+    monkeypatch.setattr(local, "_side_by_side", in_turn)
+
+
 @pytest.fixture(scope="session")
 def browser():
     """A real one, without a window."""
@@ -37,6 +58,12 @@ def browser():
         started = play.chromium.launch(executable_path=found, headless=True, args=FLAGS)
         yield started
         started.close()
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays: looking through it again and again is in vain."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,6 @@
 """What the docs say is what the code does."""
 
 import re
-import subprocess
-import sys
 import tomllib
 from collections import defaultdict
 
@@ -14,6 +12,7 @@ from bntricks import cli, methods
 from bntricks.errors import UserError
 from bntricks.paper import load_study, study_names
 from bntricks.streams import STREAMS
+from helpers.command_line import process
 from helpers.own_code import forgetful
 from helpers.pages import (
     DOCS,
@@ -36,24 +35,14 @@ WITH_PYTHON = [page for page in PAGES if python_blocks(page.read_text(encoding="
 def test_the_table_of_methods_is_the_codes():
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
     written = text.split("<!-- methods -->\n")[1].split("<!-- /methods -->")[0]
-    printed = subprocess.run(
-        [sys.executable, "-m", "bntricks", "methods", "--markdown"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    printed = process("methods", "--markdown", cwd=ROOT).stdout
     assert written.strip() == printed.strip(), "run `bnt methods --markdown` and paste it in"
 
 
 def test_the_table_of_norms_is_the_codes():
     text = (DOCS / "norms.md").read_text(encoding="utf-8")
     written = text.split("<!-- norms -->\n")[1].split("<!-- /norms -->")[0]
-    printed = subprocess.run(
-        [sys.executable, "-m", "bntricks", "norms", "--markdown"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    printed = process("norms", "--markdown", cwd=ROOT).stdout
     assert written.strip() == printed.strip(), "run `bnt norms --markdown` and paste it in"
 
 
@@ -107,7 +96,7 @@ def folder_name(folder, source):
 
 @pytest.mark.usefixtures(forgetful.__name__)  # what a page registers goes with it
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_the_python_of_a_page_runs_from_top_to_bottom(page, one_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -1,11 +1,15 @@
-"""The examples run as they stand, in a process of their own."""
+"""The examples run as they stand."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from helpers.own_code import forgetful
 
 pytestmark = pytest.mark.journey
 
@@ -15,6 +19,20 @@ EXECUTED = {
     "diagnose_a_model.py",  # in tests/doctor
     "my_method.py",  # in tests/test_imports.py, and with my_study.toml in tests/cli
 }
+
+
+@pytest.fixture
+def printed_by(request, tmp_path, monkeypatch, capsys):
+    """What a script prints that is run in this process, without the wait for torch."""
+    request.getfixturevalue(forgetful.__name__)  # what a script registers goes with it
+    monkeypatch.chdir(tmp_path)
+
+    def run(script):
+        with torch.random.fork_rng():
+            runpy.run_path(str(script), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
 
 
 def test_no_example_is_left_out():
@@ -46,29 +64,22 @@ def test_a_table_that_cannot_be_reproduced_is_a_line_for_each_run(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns():
+def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns(printed_by):
     script = EXAMPLES / "own_loop.py"
     assert len(script.read_text().splitlines()) < 40
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert float(re.search(r"([\d.]+)%", done.stdout)[1]) > 90
+    assert float(re.search(r"([\d.]+)%", printed_by(script))[1]) > 90
 
 
-def test_a_method_of_ones_own_gets_its_bn_tricks_form(tmp_path):
-    script = EXAMPLES / "own_method.py"
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert "sharp-er-bnt: CE(B_t) + CE(B_M) + 0.5·Sharp(B_M) with φ from B_b" in done.stdout
-    assert done.stdout.count("ACC") == 2
+def test_a_method_of_ones_own_gets_its_bn_tricks_form(printed_by):
+    printed = printed_by(EXAMPLES / "own_method.py")
+    assert "sharp-er-bnt: CE(B_t) + CE(B_M) + 0.5·Sharp(B_M) with φ from B_b" in printed
+    assert printed.count("ACC") == 2
 
 
-def test_classes_are_added_to_a_trained_network(tmp_path):
-    script = EXAMPLES / "add_classes.py"
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    before, after, new = map(float, re.findall(r"([\d.]+)%", done.stdout))
+def test_classes_are_added_to_a_trained_network(printed_by):
+    printed = printed_by(EXAMPLES / "add_classes.py")
+    before, after, new = map(float, re.findall(r"([\d.]+)%", printed))
     assert before > 90
     assert after > 60
     assert new > 80
-    assert "each digit is: 0" in done.stdout
+    assert "each digit is: 0" in printed

@@ -15,7 +15,7 @@ from bntricks.runs.folder import resume
 from bntricks.runs.resolve import resolve
 from bntricks.streams.registry import OPENERS
 from bntricks.sweeps.local import Failure, Shared, sweep
-from helpers.command_line import DIGITS, bnt, refused
+from helpers.command_line import DIGITS, bnt, process, refused
 from helpers.own_code import EXAMPLE, OWN, TINY, forgetful, own_method
 from helpers.records import runs
 
@@ -36,7 +36,7 @@ def test_one_file_brings_a_method_a_stream_a_network_and_a_norm(tmp_path):
 def test_what_the_package_registers_meanwhile_is_not_the_users(tmp_path):
     file = tmp_path / "first.py"
     file.write_text("import bntricks.streams.sources.digits\n" + own_method(tmp_path).read_text())
-    done = bnt("run", "--import", file, "--method", "sgd", *DIGITS, "--json", cwd=tmp_path)
+    done = process("run", "--import", file, "--method", "sgd", *DIGITS, "--json", cwd=tmp_path)
     assert json.loads(done.stdout)["config"]["imports"] == {}
 
 
@@ -126,7 +126,7 @@ def test_workers_import_what_was_read_even_if_the_file_has_changed_since(tmp_pat
     import_code(file)
     file.write_text("raise ValueError\n")
     configs = [Config(method="mine", seed=seed, **DIGITS_NOW) for seed in (0, 1)]
-    results = sweep(configs, Shared(out=tmp_path / "runs"), workers=2)
+    results = sweep(configs, Shared(out=tmp_path / "runs"), workers=1)
     assert not [each for each in results if isinstance(each, Failure)]
     assert len({str(each.config.imports) for each in results}) == 1
     assert results[0].config.imports.keys() == {"my.py"}
@@ -172,12 +172,12 @@ def test_installed_packages_bring_their_own_by_entry_points(tmp_path):
     (tmp_path / "a_plugin.py").write_bytes(EXAMPLE.read_bytes())
     (tmp_path / "a_broken_plugin.py").write_text("import nowhere\n")
     flags = [word for key, value in (OWN | TINY).items() for word in (f"--{key}", str(value))]
-    done = bnt("run", *flags, "--json", cwd=tmp_path)  # which is on the path of `python -m`
+    done = process("run", *flags, "--json", cwd=tmp_path)  # which is on the path of `python -m`
     digest = hashlib.sha256(EXAMPLE.read_bytes()).hexdigest()
     assert json.loads(done.stdout)["config"]["imports"] == {"a_plugin": digest}
     for command in ("streams", "norms"):
-        assert "my-" in bnt(command, cwd=tmp_path).stdout
-    unknown = bnt("run", "--method", "their-other", cwd=tmp_path)
+        assert "my-" in process(command, cwd=tmp_path).stdout
+    unknown = process("run", "--method", "their-other", cwd=tmp_path)
     refused(
         unknown,
         "a_broken_plugin could not be imported: ModuleNotFoundError: No module named 'nowhere'",

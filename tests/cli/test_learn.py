@@ -18,6 +18,7 @@ from PIL import Image
 from bntricks import Learner, Model
 from bntricks.files import shown
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
+from helpers.command_line import bnt as bnt_here, process
 
 ASK = """
 import sys
@@ -30,15 +31,16 @@ torch.save(Model.load(sys.argv[1]).scores(x), sys.argv[3])
 
 
 def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
-    def bnt(*arguments):
-        command = [sys.executable, "-m", "bntricks", *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    """The second lesson is one process, which has only the file from the first."""
+
+    def stdout(how, *arguments):
+        done = how(*arguments, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    printed = bnt("learn", first, "--into", "m.safetensors", *TINY, "--batch", 8, "--epochs", 20)
-    assert "crimson, grün, navy" in printed
-    learned = json.loads(bnt("learn", second, "--into", "m.safetensors", "--epochs", 20, "--json"))
+    into = ["--into", "m.safetensors", "--epochs", 20]
+    assert "crimson, grün, navy" in stdout(bnt_here, "learn", first, *into, *TINY, "--batch", 8)
+    learned = json.loads(stdout(process, "learn", second, *into, "--json"))
     old, new = learned["tasks"]
     assert old["classes"] == list(FIRST)
     assert new["classes"] == sorted(SECOND)
@@ -47,7 +49,9 @@ def test_two_folders_become_one_model_that_knows_both(tmp_path, first, second):
     assert new["before"] is None
     assert learned["all"]["after"] > 60
 
-    answers = json.loads(bnt("predict", "m.safetensors", second, first / "navy", "--json"))
+    answers = json.loads(
+        stdout(bnt_here, "predict", "m.safetensors", second, first / "navy", "--json")
+    )
     assert len(answers) == 3 * 12 + 12
     assert set(answers[0]) == {"path", "label", "probability"}
     right = [answer["label"] in answer["path"] for answer in answers]

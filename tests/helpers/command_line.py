@@ -1,16 +1,52 @@
-"""The command line as a process, and what its failures have in common."""
+"""The command line in this process or in one of its own, and what its failures have in common."""
 
+import io
 import os
 import subprocess
 import sys
+import warnings
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
+from unittest import mock
 
 import numpy as np
+
+from helpers.models import usual_signals
 
 SMALL = ["--width", "2", "--blocks", "1", "--stages", "2", "--epochs", "1"]
 DIGITS = ["--stream", "seq-digits", "--images-per-class", "24", *SMALL]
 
 
 def bnt(*arguments, cwd, **environment):
+    """The command as a user types it, without the seconds that a process takes to import torch."""
+    from bntricks.cli import main
+
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    words = ["bnt", *map(str, arguments)]
+    with (
+        chdir(cwd),
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "argv", words),
+        usual_signals(),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message="Cyclopts application invoked")
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    return CompletedProcess(words, code, *(_text(stream) for stream in (out, err)))
+
+
+def _text(stream):
+    stream.flush()
+    return stream.buffer.getvalue().decode()
+
+
+def process(*arguments, cwd, **environment):
+    """The same in a process of its own: for what a process as a whole does."""
     return subprocess.run(
         [sys.executable, "-m", "bntricks", *map(str, arguments)],
         cwd=cwd,

@@ -3,6 +3,7 @@
 import signal
 import sys
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,17 @@ class Done:
         self.code, self.out, self.err = code, out, err
 
 
+@contextmanager
+def usual_signals():
+    """Put back the handlers that a command replaces."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
 @pytest.fixture
 def bnt(capfd, monkeypatch):
     """The command line in this process: parsing, errors and exit codes as a user meets them."""
@@ -34,16 +46,13 @@ def bnt(capfd, monkeypatch):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["bnt", *map(str, arguments)])
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            with warnings.catch_warnings():  # cyclopts warns of what is done here on purpose
+            with usual_signals(), warnings.catch_warnings():
+                # cyclopts warns of what is done here on purpose
                 warnings.filterwarnings("ignore", message="Cyclopts application invoked")
                 main()
         except SystemExit as left:
             code = left.code
-        finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
         captured = capfd.readouterr()
         return Done(code, captured.out, captured.err)
 

@@ -15,7 +15,7 @@ from bntricks.training.learner import Learner
 
 pytestmark = pytest.mark.law
 
-SETTLING, PARTS, STEPS = 100, 10, 40
+SETTLING, PARTS, STEPS = 80, 10, 20
 WHOLE_ROWS = {2: 1 / 2, 5: 1 / 5, 10: 1 / 9}
 """Balanced but for rounding: with 32 rows of nine old tasks, 4 are taken of the new one."""
 SHARES = {
@@ -67,7 +67,7 @@ def test_the_share_of_new_samples_in_phi_is_the_specifications(name, t):
 @pytest.mark.parametrize("name", ["er", "er-bnt", "er-prev-joint", "er-track-memory", "der++"])
 def test_the_share_printed_from_the_recipe_is_what_five_tasks_leave_in_phi(name):
     """The reservoir decides what is stored; then it is kept while φ settles."""
-    tasks, steps = 5, 100
+    tasks, steps = 5, 60
     net = nn.Sequential(nn.BatchNorm1d(tasks), nn.Linear(tasks, tasks))
     learner = Learner(net, make(name), memory=2000, lr=1e-6)
     for task in range(tasks):

@@ -63,10 +63,10 @@ def changed(change):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "Invalid JSON"),
-        (of_statistics().model_dump_json()[:-40], "Invalid JSON"),
-        ("[" * 100_000, "Invalid JSON"),
-        ("[]", "should be an object"),
+        ("", "not whole JSON"),
+        (of_statistics().model_dump_json()[:-40], "not whole JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "not a JSON object"),
         (changed(lambda m: m.pop("labels")), "labels: Field required"),
         (changed(lambda m: m.update(more=1)), "more: Extra inputs"),
         (changed(lambda m: m["labels"].pop()), "every image needs a label"),

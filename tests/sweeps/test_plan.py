@@ -55,7 +55,7 @@ def test_runs_that_are_one_training_are_trained_once(tmp_path):
     er = [Config(method="er", memory=20, balance=by, **TINY) for by in ("count", "ratio")]
     events = []
     shared = Shared(out=tmp_path)
-    results = sweep([*sgd, *er], shared, workers=4, sink=events.append)
+    results = sweep([*sgd, *er], shared, workers=1, sink=events.append)
     assert not [each for each in results if isinstance(each, Failure)]
     assert [each.method for each in results] == ["sgd", "sgd", "er", "er"]
     assert len(list(tmp_path.iterdir())) == 2
@@ -70,7 +70,7 @@ def test_the_time_of_one_training_counts_once(tmp_path, monkeypatch):
     assert seconds_left(sgd, shared) == seconds_left(sgd[:1], shared) > 0
 
 
-def test_readings_of_one_network_are_trained_once(tmp_path):
+def test_readings_of_one_network_are_trained_once(one_process, tmp_path):
     tried = {"correct": ["none", "wa-eval", "prior"]}
     events = []
     base = Config(method="er", memory=20, **TINY)
@@ -83,7 +83,7 @@ def test_readings_of_one_network_are_trained_once(tmp_path):
     assert [finished[index] for index in range(3)] == accs
 
 
-def test_what_nothing_else_is_read_off_is_not_trained_again_beside_what_is(tmp_path):
+def test_what_nothing_else_is_read_off_is_not_trained_again_beside_what_is(one_process, tmp_path):
     shared = Shared(out=tmp_path)
     alone = Config(method="sgd", **TINY)
     sweep([alone], shared, workers=1)
@@ -95,7 +95,7 @@ def test_what_nothing_else_is_read_off_is_not_trained_again_beside_what_is(tmp_p
     assert seconds_left([alone, *read], shared) == 0
 
 
-def test_each_of_several_configurations_of_one_failed_training_has_failed(tmp_path):
+def test_each_of_several_configurations_of_one_failed_training_has_failed(one_process, tmp_path):
     configs = [Config(method="sgd", memory=m, seed=3, lr=1e29, **TINY) for m in (10, 20)]
     failures = sweep(configs, Shared(out=tmp_path), workers=2)
     assert [each.config.memory for each in failures] == [10, 20]

@@ -144,7 +144,7 @@ def test_text_of_a_users_is_escaped_on_the_page():
     assert HOSTILE not in section(hostile, HOSTILE).content
 
 
-def test_a_search_from_python_trains_cuts_of_the_training_images(tmp_path):
+def test_a_search_from_python_trains_cuts_of_the_training_images(one_process, tmp_path):
     found = search(
         Config(method="sgd", **TINY), {"lr": [0.01, 0.1]}, seeds=1, shared=Shared(out=tmp_path)
     )
@@ -170,7 +170,7 @@ def test_a_failed_run_is_counted_in_its_cell():
 
 
 @pytest.mark.journey
-def test_a_sweep_from_the_command_line_ends_with_the_winners_command(tmp_path):
+def test_a_sweep_from_the_command_line_ends_with_the_winners_command(one_process, tmp_path):
     flags = ["sweep", "--grid", "lr=0.01,0.1", "memory=20,30", "--seeds", "1", "--method", "er"]
     done = bnt(*flags, *DIGITS, "--workers", "1", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

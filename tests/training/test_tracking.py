@@ -135,11 +135,11 @@ def test_evaluation_leaves_every_tensor_alone():
 
 
 def fast_forgetting(*args, **kwargs):
-    """A network whose φ forgets in K = 19 steps, so that a short test has much to leave out."""
+    """A network whose φ forgets in K = 10 steps, so that a short test has much to leave out."""
     net = resnet(*args, **kwargs)
     for module in net.modules():
         if isinstance(module, nn.BatchNorm2d):
-            module.momentum = 0.9
+            module.momentum = 0.99
     return net
 
 
@@ -148,14 +148,14 @@ def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
     monkeypatch.setitem(NETWORKS.entries(), "resnet", fast_forgetting)
     stream = open_stream("seq-digits", images_per_class=40)[:3]
     config = Config(
-        method=name, stream="seq-digits", epochs=20, width=2, blocks=1, stages=2, memory=30
+        method=name, stream="seq-digits", epochs=10, width=2, blocks=1, stages=2, memory=30
     )
     deferred = engine.train(config, stream)
     every = engine.train(config, stream, track="every-step")
 
     steps = every.learner.cost.steps
-    assert ema_reach(every.learner.net) == 19
-    assert steps >= 3 * 3 * 19
+    assert ema_reach(every.learner.net) == 10
+    assert steps >= 3 * 3 * 10
     assert every.learner.cost.tracking_skipped == 0
     assert deferred.learner.cost.tracking_skipped >= steps / 3
     assert_equal(whole(deferred.learner.net), whole(every.learner.net))

@@ -12,6 +12,7 @@ from torch import Generator, nn
 
 from bntricks.errors import UserError
 from bntricks.files import shown
+from bntricks.imports import import_code
 from bntricks.networks.norms import bound, describe
 from bntricks.registry import Registry
 from bntricks.seeds import construction
@@ -35,9 +36,7 @@ def is_imported(name: str) -> bool:
 def check_named(name: str, given: str | None, where: Path) -> None:
     """Refuse code that a file names as a network unless the user names it too; then import it."""
     if is_imported(name) and given == name:
-        from bntricks.networks.imported import source_of  # which needs the other networks
-
-        source_of(name)
+        import_code(name.partition(":")[0])
     elif is_imported(name):
         raise UserError(
             f"{shown(where)} names code to build the network, {shown(name)}, and a file never "

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -137,8 +136,7 @@ def _network_source(config: Config) -> Source | None:
     if not is_imported(name):
         return NETWORKS.source(name)
     module = name.partition(":")[0]
-    imported = {*sys.modules, *(code.source.name for code in loaded())}
-    if module in config.imports and module not in imported:
+    if module in config.imports and module not in {code.source.name for code in loaded()}:
         raise _not_imported(module)  # it is a record that names it, not the user
     return source_of(name)
 
