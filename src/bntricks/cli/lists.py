@@ -8,7 +8,7 @@ from typing import Any
 from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json
-from bntricks.runs.config import NORM_KNOBS
+from bntricks.runs.config import Config
 
 
 @app.command
@@ -101,7 +101,7 @@ def norms(
                 "formula": scheme.formula,
                 "shares": scheme.shares,
                 "phi": use_of_phi(name),
-                "knobs": {k: v for k, v in knobs(name).items() if k in NORM_KNOBS},
+                "knobs": {k: v for k, v in knobs(name).items() if k in Config.options(of="norm")},
                 "cost": scheme.cost,
             }
         )

@@ -16,7 +16,6 @@ from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
 from bntricks.files import shown, write_atomically
 from bntricks.paper import ScaleName, Study
-from bntricks.paper.study import DECIDED
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 COPY = "study.toml"
 """Of a study of the user's own, beside its runs."""
-ELSEWHERE = {*DECIDED, "device", "ranks", "tasks"}
-"""Options of a run that a study has a flag of its own for, or none."""
 
 
 def _option(name: str) -> Any:
@@ -43,7 +40,7 @@ else:
     Protocol = create_model(
         "Protocol",
         __config__=ConfigDict(frozen=True, extra="forbid"),
-        **{name: _option(name) for name in Config.model_fields if name not in ELSEWHERE},
+        **{name: _option(name) for name in Config.model_fields if Config.role(name).study_flag},
     )
 
 

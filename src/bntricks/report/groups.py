@@ -20,8 +20,6 @@ from bntricks.report.tables import drawable
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
-OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
-OF_THE_MEMORY = {"memory", "memory_batch"}
 _DEFAULTS = Config().model_dump(mode="json")
 
 
@@ -71,7 +69,8 @@ class Group:
 
     def _unshared(self, other: Group) -> set[str]:
         memoryless = None in (self.knobs["memory"], other.knobs["memory"])
-        return {"method"} | OF_THE_METHOD | (OF_THE_MEMORY if memoryless else set())
+        owners = ("method", "memory") if memoryless else ("method",)
+        return {"method", *Config.options(of=owners)}
 
 
 def group(records: Iterable[Record]) -> list[Group]:
@@ -154,7 +153,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
 def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
     """Whether a knob needs no words: it is the paper's or, if no group has that, that of most."""
     values = [each.knobs[key] for each in beside]
-    if key not in OF_THE_MEMORY and _DEFAULTS.get(key) in values:
+    if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
         return bool(value == _DEFAULTS[key])
     return 2 * values.count(value) > len(values)
 

@@ -7,12 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from bntricks.paper import Entry, load_reported
-from bntricks.report.groups import OF_THE_MEMORY, Group
-from bntricks.runs.config import NOT_PROTOCOL, Config
-
-NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
-NOT_SET |= {"momentum": "0.1"}
-"""What an option without a value means."""
+from bntricks.report.groups import Group
+from bntricks.runs.config import Config
 
 
 def paper_numbers(group: Group) -> Entry | None:
@@ -36,9 +32,10 @@ def departures(*groups: Group) -> list[str]:
 def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
     """By name, our value and the paper's."""
     default, reported = Config().model_dump(mode="json"), load_reported()
-    skipped = NOT_PROTOCOL | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
+    skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
+    protocol = Config.options(changes="protocol") - skipped
     for key in default:
-        if key not in skipped and group.knobs[key] != default[key]:
+        if key in protocol and group.knobs[key] != default[key]:
             yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])
     # A record has the defaults of its method, too.
     for name, usual in reported.hyper_of(group.method, group.stream).items():
@@ -60,7 +57,7 @@ def protocol_notes(groups: Iterable[Group]) -> list[str]:
 def _text(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return NOT_SET.get(key, "none") if value is None else str(value)
+    return Config.role(key).unset if value is None else str(value)
 
 
 def _either(values: Sequence[str]) -> str:

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import OF_THE_MEMORY, Group
+from bntricks.report.groups import Group
 from bntricks.report.mixtures import check_one_protocol
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
-from bntricks.runs.config import NORM_KNOBS, NOT_PROTOCOL, Config
+from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
@@ -53,8 +53,6 @@ DIGITS, P_DIGITS = 2, 3
 
 CHANGED = "changed protocol"
 """Why runs with other options than the study's are not judged."""
-DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
-"""Options that a run does not keep if nothing in it uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,8 @@ def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group
 
 def _has(group: Group, key: str, value: Any) -> bool:
     """Whether these runs are those with this value: without a memory, they are of any size."""
-    return group.knobs[key] == value or (key in OF_THE_MEMORY and group.knobs["memory"] is None)
+    unused = group.knobs["memory"] is None and key in Config.options(of="memory")
+    return unused or bool(group.knobs[key] == value)
 
 
 def value(record: Record, metric: str) -> float | None:
@@ -173,10 +172,11 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
     return {
         key: (own, wanted[key])
         for key, own in group.knobs.items()
-        if key in wanted.keys() - NOT_PROTOCOL
+        if key in wanted
+        and key in Config.options(changes="protocol")
         and own != wanted[key]
         # A run has the default of an option that its method or norm does not use.
-        and not (key in DROPPED and own == default[key])
+        and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
         and not (key == "memory" and wanted[key] is None)
     }
 
@@ -331,7 +331,7 @@ def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
         for each in ("smoke", scale)
     )
     telling = {key for key in smoke if smoke[key] != wanted[key]}
-    telling -= OF_THE_MEMORY if group.knobs["memory"] is None else set()
+    telling -= Config.options(of="memory") if group.knobs["memory"] is None else set()
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 

@@ -12,24 +12,17 @@ import re
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 
 from bntricks.errors import InvalidOptions, UserError
 from bntricks.files import parse_json
+from bntricks.options import Option, Options
 
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
-NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
-"""Options of the norm. None, their default, leaves each norm its own."""
-
 READINGS = ("wa-eval", "bic", "il2m", "prior")
 """Corrections that only rescore: they are read off the very network that `none` trains."""
-
-NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "imports", "device", "threads", "compile"}
-NOT_PROTOCOL |= {"deterministic", "ranks"}
-"""Options that say what is compared, or how a run is computed: no result depends on the latter but
-for its last bits."""
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -40,23 +33,30 @@ def _device(name: str) -> str:
     return name
 
 
-class Config(BaseModel):
+_PHI = Option(decides_phi=True)
+
+
+class Config(Options):
     """What is trained, on what, and how."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    method: str = "er-bnt"
+    method: Annotated[str, Option("subject", study_flag=False)] = "er-bnt"
     """The method, by its name in `bnt methods`."""
-    hyper: Annotated[dict[str, float], Parameter(parse=False)] = Field(default_factory=dict)
+    hyper: Annotated[
+        dict[str, float],
+        Parameter(parse=False),
+        Option("subject", "method", study_flag=False, competes=False),
+    ] = Field(default_factory=dict)
     """The method's own hyper-parameters; on the command line each has a flag of its own name."""
-    stream: str = "seq-cifar10"
+    stream: Annotated[str, Option("subject", study_flag=False, competes=False)] = "seq-cifar10"
     """The stream of tasks, by its name in `bnt streams`."""
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    seed: Annotated[
+        int, Field(ge=0, le=2**32 - 1), Option("subject", study_flag=False, competes=False)
+    ] = 0
     """Decides initial weights, order, crops, and what the memory keeps and draws."""
 
     epochs: Count = 50
     """Passes over each task's training images."""
-    batch: Annotated[int, Field(ge=2)] = 32
+    batch: Annotated[int, Field(ge=2), _PHI] = 32
     """Images in a batch of the stream."""
     lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.03
     """Learning rate."""
@@ -78,14 +78,14 @@ class Config(BaseModel):
     even_batches: Annotated[bool, Parameter(negative=())] = False
     """Make all batches of an epoch about the same size. By default the last one gets the
     remainder, and a step on a handful of images can undo an epoch."""
-    memory: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    memory: Annotated[Annotated[int, Field(ge=1, le=10_000_000)] | None, Option(of="memory")] = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
-    memory_batch: Annotated[int, Field(ge=2)] = 32
+    memory_batch: Annotated[int, Field(ge=2), Option(of="memory", decides_phi=True)] = 32
     """Images in a batch drawn from the memory."""
-    balance: Literal["count", "ratio"] = "count"
+    balance: Annotated[Literal["count", "ratio"], Option(of="method", decides_phi=True)] = "count"
     """How the balanced batch is made: `count` allows for new images already in the memory
     batch, `ratio` does not."""
-    as_published: Annotated[bool, Parameter(negative=())] = False
+    as_published: Annotated[bool, Parameter(negative=()), Option(of="method")] = False
     """Bring back mistakes of the code the paper built on that move numbers: iCaRL's corrupted
     exemplars, and inputs of GSS's scores and LwF's targets that were not normalised. With the norm
     `adab2n`, weights that do not sum to 1."""
@@ -95,79 +95,95 @@ class Config(BaseModel):
     correct: Literal["none", "wa", "wa-eval", "bic", "il2m", "prior"] = "none"
     """How the head's bias towards new classes is corrected when a task is over: `wa` aligns its
     weights for good; the others only rescore, so they need no training of their own."""
-    recalibrate: Literal["off", "memory"] = "off"
+    recalibrate: Annotated[Literal["off", "memory"], _PHI] = "off"
     """When a task is over, set the running statistics to the moments of what is stored."""
 
     net: str = "resnet"
     """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
     `mlp`; or `package.module:build`, a function of yours that is called with the number of
     classes."""
-    norm: str = "bn"
+    norm: Annotated[str, _PHI] = "bn"
     """What normalises it, by its name in `bnt norms`: `bn` is BatchNorm."""
-    groups: Count | None = None
+    groups: Annotated[Count | None, Option(of="norm")] = None
     """Groups of channels in each layer, for norms that have them [default: half as many as there
     are channels, at most 32]."""
-    momentum: Annotated[float, Field(ge=0, le=1)] | None = None
+    momentum: Annotated[
+        Annotated[float, Field(ge=0, le=1)] | None, Option(of="norm", decides_phi=True, unset="0.1")
+    ] = None
     """Weight of a new batch in the running statistics; 0 gives all batches the same weight
     [default: the norm's own, 0.1 for BatchNorm]."""
-    kappa: Annotated[float, Field(ge=0, le=1)] | None = None
+    kappa: Annotated[Annotated[float, Field(ge=0, le=1)] | None, Option(of="norm")] = None
     """AdaB²N: how soon running statistics forget, from 0, an average over all batches, to 1, a
     momentum of 0.1 [default: 0.4]."""
-    lambda_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    lambda_norm: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)] | None, Option(of="norm")
+    ] = None
     """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
     0.1]."""
     head: Literal["linear", "cosine"] = "linear"
     """The network's last layer: a linear one, or ten times the cosine between the features and a
     class's weights."""
-    width: Count = 64
+    width: Annotated[Count, Option(of="network")] = 64
     """Channels of the first stage of a `resnet`, or of the hidden layers of an `mlp`."""
-    blocks: Count = 2
+    blocks: Annotated[Count, Option(of="network")] = 2
     """Residual blocks in a stage of a `resnet`."""
-    stages: Annotated[int, Field(ge=1, le=6)] = 4
+    stages: Annotated[int, Field(ge=1, le=6), Option(of="network")] = 4
     """Stages of a `resnet`; each but the first halves the image and doubles the width."""
 
-    image_size: Annotated[int, Field(ge=8, le=512)] | None = None
+    image_size: Annotated[
+        Annotated[int, Field(ge=8, le=512)] | None, Option(unset="the images' own")
+    ] = None
     """Side to shrink images to (area mean) [default: their own; folder: 32]."""
-    images_per_class: Count | None = None
+    images_per_class: Annotated[Count | None, Option(unset="all")] = None
     """Use only the first N training images of each class [default: all]."""
     classes_per_task: Count | None = None
     """Classes in each task; the last may have fewer [default: the stream's; folder: 2]."""
-    first: Count | None = None
+    first: Annotated[Count | None, _PHI] = None
     """Classes in the first task, where later ones have as many as `increment` says."""
-    increment: Count | None = None
+    increment: Annotated[Count | None, _PHI] = None
     """Classes in each task after the first; the last may have fewer."""
-    tasks: Annotated[tuple[str, ...] | None, Parameter(negative=())] = None
+    tasks: Annotated[
+        tuple[str, ...] | None,
+        Parameter(negative=()),
+        Option(decides_phi=True, study_flag=False, competes=False),
+    ] = None
     """One list of classes a task, as 'cat,dog' or '["cat", "dog"]', by name or by number."""
-    class_order: str | None = None
+    class_order: Annotated[str | None, Option(unset="the usual")] = None
     """The order in which classes come: a seed, such as 1993, or all of them in a list, as
     'dog,cat,owl', '["dog", "cat", "owl"]' or '1,0,2' [default: the stream's]."""
-    blurry: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    blurry: Annotated[float, Field(ge=0, lt=1), _PHI] = 0.0
     """Share of each class's training images that come in other tasks than its own."""
     held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """Folder streams: share of each class's images kept for testing."""
-    validation: Annotated[float, Field(gt=0, lt=1)] | None = None
+    validation: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, Option(competes=False)] = None
     """Test on this share of each class's training images, and train on the rest; the test images
     are left alone [default: test on the test images]."""
 
-    device: Annotated[str, AfterValidator(_device)] = "cpu"
+    device: Annotated[str, AfterValidator(_device), Option("computation", study_flag=False)] = "cpu"
     """Where to compute: cpu, cuda, cuda:N or mps."""
     precision: Literal["float32", "tf32", "bf16"] = "float32"
     """Arithmetic of the passes: float32, bfloat16 in forward passes where it is safe (autocast),
     or, on CUDA, TF32, which rounds products of float32."""
-    deterministic: Annotated[bool, Parameter(negative=())] = False
+    deterministic: Annotated[bool, Parameter(negative=()), Option("computation")] = False
     """Allow only kernels that add in a fixed order: on CUDA, the same bits every time, but slower.
     On the CPU this makes no difference."""
-    compile: Annotated[bool, Parameter(negative=())] = False
+    compile: Annotated[bool, Parameter(negative=()), Option("computation")] = False
     """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""
-    ranks: Annotated[Count, Parameter(parse=False)] = 1
+    ranks: Annotated[
+        Count, Parameter(parse=False), Option("computation", study_flag=False, competes=False)
+    ] = 1
     """Processes this run is split over: as many as torchrun starts."""
     synchronised: Annotated[bool, Parameter(negative=())] = False
     """Under torchrun: normalise by the batch statistics of all ranks together, not each by its
     own."""
-    threads: Annotated[int, Field(ge=1, le=1024)] = 1
+    threads: Annotated[int, Field(ge=1, le=1024), Option("computation")] = 1
     """CPU threads. Different counts give different bits; many runs beat many threads."""
-    imports: Annotated[dict[str, str], Parameter(parse=False)] = Field(default_factory=dict)
+    imports: Annotated[
+        dict[str, str],
+        Parameter(parse=False),
+        Option("subject", "method", study_flag=False, competes=False),
+    ] = Field(default_factory=dict)
     """The user's own files that the run uses, each with the SHA-256 of its content. Nobody need
     give them: they follow from what is imported."""
 

@@ -13,7 +13,7 @@ from bntricks.networks.norms import bound, knobs
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.norm import layers
 from bntricks.recipes.language import Method
-from bntricks.runs.config import NORM_KNOBS, Config
+from bntricks.runs.config import Config
 
 PROBE_TASKS = 2
 """For a layer that is only looked at, any number of tasks will do."""
@@ -22,13 +22,16 @@ PROBE_TASKS = 2
 def network_options(config: Config, tasks: int) -> dict[str, Any]:
     """The options of `build_network`."""
     shape = {"width", "blocks", "stages", "norm", "head"}
-    return config.model_dump(include={*shape, *NORM_KNOBS, "as_published"}) | {"tasks": tasks}
+    return config.model_dump(include={*shape, *Config.options(of="norm"), "as_published"}) | {
+        "tasks": tasks
+    }
 
 
 def unused_knobs(config: Config) -> dict[str, None]:
     """Knobs that the norm does not have, or has by default, as they should be: not set."""
     own = knobs(config.norm)
-    return {key: None for key in NORM_KNOBS if key not in own or getattr(config, key) == own[key]}
+    options = Config.options(of="norm")
+    return {key: None for key in options if key not in own or getattr(config, key) == own[key]}
 
 
 def published_otherwise(config: Config) -> bool:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.report.groups import OF_THE_MEMORY
-from bntricks.report.verdicts import DROPPED
-from bntricks.runs.config import NOT_PROTOCOL, Config, parse
+from bntricks.runs.config import Config, parse
 from bntricks.sweeps.once import trainings
 
 if TYPE_CHECKING:
@@ -101,9 +99,9 @@ def check_claims(study: Study, scale: ScaleName) -> None:
             used = normalised(asked)
         except UserError:  # which is for the run itself to say
             continue
-        telling = Config.model_fields.keys() - NOT_PROTOCOL - DROPPED
+        telling = set(Config.options(changes="protocol", of=(None, "network")))
         telling |= study.variable(scale, side).keys()
-        telling -= OF_THE_MEMORY if used.memory is None else set()
+        telling -= Config.options(of="memory") if used.memory is None else set()
         for key in sorted(telling):
             wanted, own = getattr(asked, key), getattr(used, key)
             if own != wanted:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 VALIDATION = 0.1
 """The share of training images that cells are compared on, unless the configuration names one."""
-FIXED = {"seed", "stream", "tasks", "validation", "hyper", "imports", "ranks"}
-"""Options whose values do not compete: they decide what is learned, or how it is measured."""
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})(:log)?")
 DRAWS_PER_CELL = 100
@@ -148,7 +146,7 @@ def parse_knobs(texts: Sequence[str]) -> dict[str, Sequence[str] | Range]:
             raise UserError(f"{text!r} names no values: write it as lr=0.01,0.1")
         if name in knobs:
             raise UserError("it is given twice: list all of its values together", option=name)
-        if name in FIXED:
+        if name in Config.options(competes=False):
             raise UserError("this is the same for all cells: leave it out here", option=name)
         knobs[name] = _range(name, values) if ".." in values else choices
     return knobs
