@@ -14,6 +14,7 @@ import torch
 from safetensors import safe_open
 
 from bntricks import Model, UserError
+from bntricks.model.file import lesson_file
 from helpers.colours import FIRST, pictures, write_folder
 
 
@@ -131,7 +132,7 @@ def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
             assert lesson.wait() == (-9 if number == signal.SIGKILL else 143)
         assert mark.exists()
         assert model.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert [p for p in tmp_path.iterdir() if p.name.startswith(".")] == [lesson_file(model)]
 
 
 SWALLOWED = """

@@ -89,6 +89,8 @@ def _would_cost(target: Path, given: Path) -> bool:
 def locked(path: Path) -> Iterator[bool]:
     """Keep other commands from this model, whether it exists yet or not, and yield whether it does.
     What killed commands have left of it is removed, unless that may be all there is."""
+    from bntricks.model.file import lesson_file
+
     with ExitStack() as stack:
         try:
             with writing(path):
@@ -103,7 +105,7 @@ def locked(path: Path) -> Iterator[bool]:
                 f"bring the model back (mv {quoted(kept[-1])} {quoted(path)}), or go on without it "
                 f"(rm {' '.join(map(quoted, unfinished))})"
             )
-        for file in unfinished:
+        for file in (*unfinished, *leftovers(lesson_file(path))):
             file.unlink(missing_ok=True)
         yield path.exists()
 

@@ -30,7 +30,6 @@ from bntricks.files import (
 from bntricks.methods import same_recipe
 from bntricks.networks.registry import check_named
 from bntricks.runs import probes, record_file as records
-from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
 from bntricks.runs.describe import describe, reset_peak_memory
 from bntricks.runs.extras import Extras
@@ -41,6 +40,7 @@ from bntricks.runs.record import Record
 from bntricks.runs.resolve import as_text, made_with, resolve
 from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.progress import Sink, warning
 
