@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
-from bntricks.files import parse_json, reading, regular_bytes, shown, write_atomically, writing
+from bntricks.files import commit, parse_json, reading, regular_bytes, shown, writing
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
@@ -45,6 +45,12 @@ class UnusableError(PlannedError):
 
 def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
     """Write a model, whole or not at all. What was there before is moved to `keep`, if given."""
+    with writing(path):
+        commit({path: pack(model, memory=memory)}, keep=keep)
+
+
+def pack(model: Model, *, memory: bool = True) -> bytes:
+    """The content of a model file."""
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
     changes: dict[str, Any] = {"format": FORMAT, "with_memory": complete}
@@ -70,8 +76,7 @@ def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = N
     # Views of one storage would be refused, so each tensor is copied.
     copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
     description["checksum"] = checksum(description, copies)
-    with writing(path):
-        write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}), keep=keep)
+    return safe.save(copies, {KEY: json.dumps(description)})
 
 
 def check_storable(net: nn.Module) -> None:
