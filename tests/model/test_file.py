@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -166,14 +167,17 @@ def test_a_request_to_stop_is_obeyed_whatever_a_step_does_with_it(model, second)
 def test_a_model_is_taught_by_one_at_a_time(refused, model, second):
     from bntricks.files import held
 
-    with held(model):
+    with ThreadPoolExecutor(1) as other:
+        holding = held(model)
+        other.submit(holding.__enter__).result()
         refused("learn", second, "--into", model, words=["being taught by another"], code=3)
+        other.submit(holding.__exit__, None, None, None).result()
 
 
 def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
-    def full(path, content, keep):
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bntricks.model.file.write_atomically", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(UserError, match="No space left on device"):
         Model.load(model).save(tmp_path / "m")

@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
 from bntricks.files import (
-    leftovers,
+    commit,
     parse_json,
     reading,
     regular_bytes,
+    remove_leftovers,
     shown,
-    write_atomically,
     writing,
 )
 from bntricks.methods import make
@@ -56,16 +56,21 @@ class UnusableError(PlannedError):
 def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
     """Write a model, whole or not at all. What was there before is moved to `keep`, if given. A
     lesson that was to change it has nothing to go on from any more, and is removed."""
-    check_storable(model.net)
+    with writing(path):
+        commit({path: pack(model, memory=memory)}, keep=keep)
+        forget(path)
+
+
+def pack(model: Model, *, memory: bool = True) -> bytes:
+    """The content of a model file."""
     description, tensors = contents(model, memory=memory)
     description["checksum"] = checksum(description, tensors)
-    with writing(path):
-        write_atomically(path, safe.save(tensors, {KEY: json.dumps(description)}), keep=keep)
-        forget(path)
+    return safe.save(tensors, {KEY: json.dumps(description)})
 
 
 def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tensors]:
     """What the model says about itself, and its tensors, as they are in its file."""
+    check_storable(model.net)
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
     changes: dict[str, Any] = {"format": FORMAT, "with_memory": complete}
@@ -103,8 +108,7 @@ def forget(path: Path) -> None:
     nobody may be teaching this model."""
     file = lesson_file(path)
     Checkpoints(file.parent, {}, names=(file.name,)).remove()
-    for partial in leftovers(file):
-        partial.unlink(missing_ok=True)
+    remove_leftovers(file)
 
 
 def check_storable(net: nn.Module) -> None:

@@ -22,8 +22,8 @@ from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import (
     held,
     pack_json,
-    regular_bytes,
     remove_leftovers,
+    text_bytes,
     unpack_json,
     write_atomically,
 )
@@ -263,7 +263,7 @@ class _Work:
 
 def _request(folder: Path) -> dict[str, Any]:
     """What was asked for; in folders of earlier versions it has no checksum."""
-    return unpack_json(regular_bytes(folder / REQUEST), unsigned=True)
+    return unpack_json(text_bytes(folder / REQUEST), unsigned=True)
 
 
 def _extras_before(folder: Path) -> Extras:
