@@ -19,7 +19,7 @@ from bntricks.model.samples import gather
 from bntricks.model.unfinished import checkpoints
 from bntricks.streams import View
 from bntricks.training.checkpoint import Checkpoints, pack, unpack
-from helpers.colours import FIRST, SECOND, pictures
+from helpers.colours import FIRST, SECOND, pictures, write_folder
 from helpers.command_line import bnt as bnt_here
 
 pytestmark = pytest.mark.fault
