@@ -11,11 +11,11 @@ from bntricks.errors import UserError
 from bntricks.report import tidy
 from bntricks.report.build import build
 from bntricks.report.groups import group
-from bntricks.report.metrics import chosen
 from bntricks.report.records import load_records
 from bntricks.report.results import results_table, verdict_table
 from bntricks.report.tables import to_csv, to_json
 from bntricks.report.verdicts import verdicts
+from bntricks.runs.metrics import chosen
 from helpers.records import HOSTILE, a_run, runs, written
 
 BEFORE = {"untrained": [None, 50.0], "just_before": [None, 60.0]}

@@ -232,11 +232,10 @@ def write_page(
 
 def answer(report: Report, gains: Comparison) -> str:
     """What came out, in one sentence that is computed from the runs."""
-    from bntricks.report.verdicts import by_seed
 
     def known(method: str) -> str:
         [group] = [each for each in report.groups if each.method == method]
-        old, newest = (mean(by_seed(group.records, m).values()) for m in ("previous", "last_task"))
+        old, newest = (mean(group.values(m)) for m in ("previous", "last_task"))
         return f"{old:.1f}% of the old classes and {newest:.1f}% of the newest"
 
     own, other = map(known, COMPARED)

@@ -109,8 +109,8 @@ def run(
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
-    from bntricks.report.metrics import chosen
     from bntricks.runs.folder import run as train
+    from bntricks.runs.metrics import chosen
     from bntricks.training.distributed import launched
 
     import_all(imports)
@@ -203,10 +203,9 @@ def _train_and_print(
 
 
 def _summary(record: Record, metrics: Sequence[str]) -> str:
-    from bntricks.report.metrics import column_title
-    from bntricks.report.verdicts import value
+    from bntricks.runs.metrics import column_title
 
-    numbers = {column_title(metric): value(record, metric) for metric in metrics}
+    numbers = {column_title(metric): record.value(metric) for metric in metrics}
     return "   ".join(
         f"{name} {'–' if x is None else format(x, '.2f')}" for name, x in numbers.items()
     )

@@ -100,7 +100,7 @@ def study(
     from bntricks.paper import load_study
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
-    from bntricks.report.metrics import chosen as chosen_metrics
+    from bntricks.runs.metrics import chosen as chosen_metrics
     from bntricks.runs.record_file import first_training
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan

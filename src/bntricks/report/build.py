@@ -17,12 +17,12 @@ from bntricks.report.forms import memories, paper_form
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
 from bntricks.report.lines import curves, over_memory, over_share, per_task
 from bntricks.report.maps import feature_maps
-from bntricks.report.metrics import chosen
 from bntricks.report.overview import Overview, claims_title, moved, overview
 from bntricks.report.panels import matrices, task_lines
 from bntricks.report.results import changed_protocol, cost_table, results_table, verdict_table
 from bntricks.report.tables import Table
 from bntricks.report.verdicts import Judgement, verdicts
+from bntricks.runs.metrics import chosen
 from bntricks.runs.record import Record
 
 TITLE = "BN Tricks: report"
@@ -86,7 +86,7 @@ def build(
     metrics: Iterable[str] = (),
 ) -> Report:
     """The report of these runs. With a study and its scale, its claims are judged. The `metrics` of
-    the table of results are those of `report.metrics.SHOWN`, unless others are chosen."""
+    the table of results are those of `runs.metrics.SHOWN`, unless others are chosen."""
     groups = group(records)
     if not groups:
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")

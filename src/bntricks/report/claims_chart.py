@@ -13,9 +13,9 @@ import altair as alt
 
 from bntricks.paper import STREAMS
 from bntricks.report.charts import TIP_SEEDS, WIDTH, Figure, Row
-from bntricks.report.metrics import metric_title
 from bntricks.report.results import compared
 from bntricks.report.verdicts import Judgement
+from bntricks.runs.metrics import metric_title
 
 VERDICTS = {
     "holds": ("#0072B2", "circle"),

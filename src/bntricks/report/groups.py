@@ -14,7 +14,7 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
-from bntricks.report.records import unique
+from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import drawable
 from bntricks.runs.config import Config
@@ -49,8 +49,7 @@ class Group:
 
     def values(self, name: str) -> list[float]:
         """A metric, or another number of a record, of every run that has it."""
-        numbers = [r.metrics[name] if name in r.metrics else getattr(r, name) for r in self.records]
-        return [number for number in numbers if number is not None]
+        return list(by_seed(self.records, name).values())
 
     def mean(self, name: str) -> float | None:
         return mean(self.values(name))

@@ -14,12 +14,11 @@ from bntricks.files import commit, writing
 from bntricks.report.charts import Figure
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.lines import curves, per_task
-from bntricks.report.metrics import chosen, metric_title
-from bntricks.report.records import load_records
+from bntricks.report.records import by_seed, load_records
 from bntricks.report.results import p_value
 from bntricks.report.statistics import contrast, estimate, mean, sd
 from bntricks.report.tables import SKIPPED, Cell, Table, interval, knob_text, number
-from bntricks.report.verdicts import by_seed
+from bntricks.runs.metrics import chosen, metric_title
 from bntricks.runs.record import Record
 
 Places = Path | str | Iterable[Path | str]

@@ -66,6 +66,12 @@ def unique(records: Iterable[Record]) -> dict[str, Record]:
     return by_identity
 
 
+def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
+    """This number of every run that has it."""
+    numbers = {record.seed: record.value(metric) for record in records}
+    return {seed: number for seed, number in numbers.items() if number is not None}
+
+
 def _record_files(path: Path) -> list[Path]:
     try:
         if path.is_dir():

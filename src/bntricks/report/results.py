@@ -9,7 +9,6 @@ from itertools import combinations
 
 from bntricks.paper import Claim, Entry, ScaleName, Side, Study
 from bntricks.report.groups import Group, best, by_stream, stream_title
-from bntricks.report.metrics import SHOWN, column_title, metric_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, only, table_of
@@ -20,10 +19,10 @@ from bntricks.report.verdicts import (
     P_DIGITS,
     SEEDS_TO_CONFIRM,
     Judgement,
-    by_seed,
     changes,
     groups_of,
 )
+from bntricks.runs.metrics import SHOWN, column_title, metric_title
 
 SHARE = "New share of φ"
 MIXED = "†"
@@ -193,7 +192,7 @@ def _result(
     paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
     numbers: dict[str, Cell] = {}
     for name in metrics:
-        values = list(by_seed(group.records, name).values())
+        values = group.values(name)
         cell = number(mean(values), sd=sd(values)) if values else SKIPPED
         numbers[column_title(name)] = replace(cell, bold=mark and name == "acc")
         if name in ("acc", "bwt"):

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from bntricks.report.metrics import choosable
 from bntricks.report.tables import csv_text
-from bntricks.report.verdicts import value
+from bntricks.runs.metrics import choosable
 from bntricks.runs.record import Record
 
 NAME = "measurements.csv"
@@ -55,7 +54,7 @@ def _rows(record: Record) -> Iterator[Row]:
         if acc is not None and after < tasks:
             yield {"after_task": after, "metric": "acc", "value": acc}
     for metric in choosable():
-        if (number := value(record, metric)) is not None:
+        if (number := record.value(metric)) is not None:
             yield {"after_task": tasks, "metric": metric, "value": number}
     names = record.data.class_names
     for name, accuracy in zip(names, record.class_accuracy or (), strict=False):

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import Group
 from bntricks.report.mixtures import check_one_protocol
+from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
@@ -136,32 +136,6 @@ def _has(group: Group, key: str, value: Any) -> bool:
     return unused or bool(group.knobs[key] == value)
 
 
-def value(record: Record, metric: str) -> float | None:
-    """A number of a record, None if this run does not have it: any of `record.METRICS`, or one of
-    the further names that `paper.claims.Metric` lists."""
-    r = record.accuracy
-    number: Any
-    match metric.split(":"):
-        case ["acc_after", after]:
-            number = _at(record.metrics["acc_after_each_task"], int(after))
-        case ["accuracy", after, task]:
-            number = _at(_at(r, int(after)) or (), int(task))
-        case ["every_task", task]:
-            number = _at(r[-1], int(task))
-        case ["previous"]:
-            number = _mean(r[-1][:-1])
-        case ["learned"]:
-            number = _mean([row[task] for task, row in enumerate(r)])
-        case [name] if name in record.metrics:
-            number = record.metrics[name]
-        case _:
-            part, _, name = metric.partition(".")
-            number = getattr(getattr(record, part, None), name, None)
-    if isinstance(number, list | tuple):
-        raise UserError(f"{metric} is a list: a claim needs a metric that is one number")
-    return None if number is None else float(number)
-
-
 def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
     """Options that decide a result and that the study would set differently: the value that these
     runs have, and the study's."""
@@ -179,12 +153,6 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
         and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
         and not (key == "memory" and wanted[key] is None)
     }
-
-
-def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
-    """This number of every run that has it."""
-    numbers = {record.seed: value(record, metric) for record in records}
-    return {seed: number for seed, number in numbers.items() if number is not None}
 
 
 def paper_entry(study: Study, side: Side) -> Entry | None:
@@ -270,10 +238,10 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
 
 
 def _mixed_numerics(sides: Sequence[Sequence[Record]]) -> bool:
-    by_seed: dict[int, list[Record]] = {}
+    seeds: dict[int, list[Record]] = {}
     for record in (record for side in sides for record in side):
-        by_seed.setdefault(record.seed, []).append(record)
-    pairs = [runs for runs in by_seed.values() if len(runs) == len(sides)]
+        seeds.setdefault(record.seed, []).append(record)
+    pairs = [runs for runs in seeds.values() if len(runs) == len(sides)]
     return any(not runs[0].computed_alike(other) for runs in pairs for other in runs[1:])
 
 
@@ -360,12 +328,3 @@ def _direction(claim: Claim, difference: Estimate) -> Direction:
     if low > 0:
         return "for"
     return "against" if high < 0 else "open"
-
-
-def _at(values: Sequence[Any], count: int) -> Any:
-    return values[count - 1] if count <= len(values) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None
