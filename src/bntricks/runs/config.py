@@ -23,9 +23,6 @@ REVISION = 1
 NORM_KNOBS = ("groups", "momentum", "kappa", "lambda_norm")
 """Options of the norm. None, their default, leaves each norm its own."""
 
-READINGS = ("wa-eval", "bic", "il2m", "prior")
-"""Corrections that only rescore: they are read off the very network that `none` trains."""
-
 NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "imports", "device", "threads", "compile"}
 NOT_PROTOCOL |= {"deterministic", "ranks"}
 """Options that say what is compared, or how a run is computed: no result depends on the latter but
@@ -92,11 +89,13 @@ class Config(BaseModel):
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
-    correct: Literal["none", "wa", "wa-eval", "bic", "il2m", "prior"] = "none"
-    """How the head's bias towards new classes is corrected when a task is over: `wa` aligns its
-    weights for good; the others only rescore, so they need no training of their own."""
-    recalibrate: Literal["off", "memory"] = "off"
-    """When a task is over, set the running statistics to the moments of what is stored."""
+    correct: str = "none"
+    """How the head's bias towards new classes is corrected when a task is over: `none`; `wa` aligns
+    its weights for good; `wa-eval`, `bic`, `il2m` and `prior` only rescore, so they need no
+    training of their own."""
+    recalibrate: str = "off"
+    """When a task is over, set the running statistics: `off` leaves them; `memory` sets them to the
+    moments of what is stored."""
 
     net: str = "resnet"
     """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
@@ -116,9 +115,9 @@ class Config(BaseModel):
     lambda_norm: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
     0.1]."""
-    head: Literal["linear", "cosine"] = "linear"
-    """The network's last layer: a linear one, or ten times the cosine between the features and a
-    class's weights."""
+    head: str = "linear"
+    """The network's last layer: `linear`, or `cosine`, ten times the cosine between the features
+    and a class's weights."""
     width: Count = 64
     """Channels of the first stage of a `resnet`, or of the hidden layers of an `mlp`."""
     blocks: Count = 2

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from bntricks.runs.config import READINGS, Config
+from bntricks.runs.config import Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.measurements import (
     BeforeLearning,
@@ -28,6 +28,8 @@ from bntricks.runs.metrics import ELSEWHERE, METRICS, acc, forward_transfer, met
 from bntricks.runs.phi import PhiAccuracies
 
 ROUNDING = 1e-6
+READINGS = ("wa-eval", "bic", "il2m", "prior")
+"""Names of readings that are corrections of the run's own method; all others are methods."""
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
