@@ -15,7 +15,7 @@ DEEP := test-fresh test-lowest test-pythons
 PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-deep $(DEEP) lint format docs pins clean
+.PHONY: help setup demo bench test test-all test-deep $(DEEP) lint format docs pins clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 
 demo: $(READY) ## BN Tricks against plain replay on embedded images, some four minutes
 	$(BIN)/bnt demo
+
+bench: $(READY) ## what things cost against plain PyTorch, an hour or two; ARGS='--parts steps --json'
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
 
 lint: $(TOOLS) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

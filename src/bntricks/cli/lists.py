@@ -126,7 +126,7 @@ def norms(
     console.show(header, cells)
     console.out.print(
         "\nγ and β are learned for each channel. In evaluation, what has a φ is normalised by it."
-        "\n`bnt bench --norms` measures what they cost on this machine."
+        "\nIn a clone, `make bench ARGS=--norms` measures what they cost on this machine."
     )
 
 

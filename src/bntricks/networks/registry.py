@@ -78,7 +78,7 @@ def build_network(
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
     that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
     not given."""
-    from bntricks.networks.cosine import with_cosine_head  # which knows the networks
+    from bntricks.networks.head import with_head  # which knows the networks
 
     with construction(init):
         if is_imported(name):
@@ -90,7 +90,7 @@ def build_network(
             own = {key: chosen[key] for key in sizes(name)}
             net = NETWORKS.find(name)(shape, outputs, norm=bound(norm, **knobs), **own)
             net = describe(norm).network(net)
-    net = with_cosine_head(net) if head == "cosine" else net
+        net = with_head(net, head)
     return channels_last(net) if len(shape) == 3 else net
 
 

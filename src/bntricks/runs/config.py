@@ -21,8 +21,6 @@ from bntricks.options import Option, Options
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""
 
-READINGS = ("wa-eval", "bic", "il2m", "prior")
-"""Corrections that only rescore: they are read off the very network that `none` trains."""
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -92,11 +90,13 @@ class Config(Options):
     augment: Literal["standard", "none"] = "standard"
     """Random crop and flip, or neither."""
 
-    correct: Literal["none", "wa", "wa-eval", "bic", "il2m", "prior"] = "none"
-    """How the head's bias towards new classes is corrected when a task is over: `wa` aligns its
-    weights for good; the others only rescore, so they need no training of their own."""
-    recalibrate: Annotated[Literal["off", "memory"], _PHI] = "off"
-    """When a task is over, set the running statistics to the moments of what is stored."""
+    correct: str = "none"
+    """How the head's bias towards new classes is corrected when a task is over: `none`; `wa` aligns
+    its weights for good; `wa-eval`, `bic`, `il2m` and `prior` only rescore, so they need no
+    training of their own."""
+    recalibrate: Annotated[str, _PHI] = "off"
+    """When a task is over, set the running statistics: `off` leaves them; `memory` sets them to the
+    moments of what is stored."""
 
     net: str = "resnet"
     """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
@@ -120,9 +120,9 @@ class Config(Options):
     ] = None
     """AdaB²N: weight of the distance between batch and running statistics in the loss [default:
     0.1]."""
-    head: Literal["linear", "cosine"] = "linear"
-    """The network's last layer: a linear one, or ten times the cosine between the features and a
-    class's weights."""
+    head: str = "linear"
+    """The network's last layer: `linear`, or `cosine`, ten times the cosine between the features
+    and a class's weights."""
     width: Annotated[Count, Option(of="network")] = 64
     """Channels of the first stage of a `resnet`, or of the hidden layers of an `mlp`."""
     blocks: Annotated[Count, Option(of="network")] = 2

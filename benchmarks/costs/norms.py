@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bntricks.bench.settings import BATCH, CLASSES, Settings
-from bntricks.bench.steps import learner_in_fourth_task
-from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import make
 from bntricks.networks.norms import NORMS, SCHEMES, bound
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.networks.registry import build_network
 from bntricks.streams import Report
+from costs.settings import BATCH, CLASSES, Settings
+from costs.steps import learner_in_fourth_task
+from costs.timing import Row, Workload, interleaved
 
 BOUNDS = {
     "gn": 1.15,
