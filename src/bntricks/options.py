@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bntricks.errors import InvalidOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,18 @@ class Options(BaseModel):
     """Some options of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @classmethod
+    def of(cls, /, **values: Any) -> Self:
+        """From plain values; every mistake is one line that says what is allowed."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise InvalidOptions.of(error) from None
+
+    def changed(self) -> set[str]:
+        """The options whose values are not the defaults."""
+        return set(self.model_dump(exclude_defaults=True))
 
     @classmethod
     @cache

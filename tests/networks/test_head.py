@@ -11,6 +11,7 @@ from bntricks.networks.head import grow
 from bntricks.recipes.language import Pass
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import fdr, kd
+from bntricks.training.options import TrainingOptions
 
 
 def network():
@@ -55,7 +56,7 @@ def memory_of_two_heads():
 
 
 def a_pass(logits, batch):
-    return Pass(logits, batch, Lesson(), net=None)
+    return Pass(logits, batch, Lesson(), net=None, options=TrainingOptions())
 
 
 def test_stored_logits_are_compared_on_the_outputs_they_had():

@@ -33,11 +33,12 @@ def learn_samples(
     check_room(learner, before, classes)
     with undone_on_failure(learner):
         learner.grow(outputs, lr=lr)
-        state.lesson, state.epochs = before, epochs
+        state.lesson = before
+        state.options = state.options.model_copy(update={"epochs": epochs})
         learner.begin(classes, x, y)
         state.lesson = replace(state.lesson, size=before.size + len(y))
         inputs, labels = learner.mix_in_memory(x, y)
-        total = epochs * batch_count(len(labels), state.batch)
+        total = epochs * batch_count(len(labels), state.options.batch)
         progress = Progress(lambda event: None, total=total)
         learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
         policy = learner.method.memory

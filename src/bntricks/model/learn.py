@@ -154,7 +154,7 @@ def _learn_task(
     """Learn samples of the classes present as a task; the mean loss of each epoch."""
     learner, metadata = model.learner, model.metadata
     learner.grow(outputs, lr=lr)
-    learner.state.epochs = epochs
+    learner.state.options = learner.state.options.model_copy(update={"epochs": epochs})
     if learner.memory is not None and others:
         # A reservoir keeps samples in proportion to what it is offered. Old classes count as if
         # each had been offered as often as a new one will be, so that none is crowded out by a

@@ -23,7 +23,7 @@ from pydantic import (
 from bntricks.errors import InvalidOptions, UserError, did_you_mean
 from bntricks.paper.claims import Claim, Side, Statement
 from bntricks.paper.mistakes import explained
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
@@ -193,7 +193,7 @@ class Study(BaseModel):
             return []
         left_out = () if costly else self.costly
         return [
-            parse({**self.values(scale, stream, variant.label), **pair.model_dump(), "seed": seed})
+            Config.of(**self.values(scale, stream, variant.label), **pair.model_dump(), seed=seed)
             for seed in range(self.scale[scale].seeds if seeds is None else seeds)
             for stream in self.streams
             for variant in self.variants

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bntricks.recipes.averages import Average
     from bntricks.recipes.lesson import Lesson
     from bntricks.recipes.policies import Policy
+    from bntricks.training.options import TrainingOptions
     from bntricks.training.state import State
     from bntricks.training.step import Draws
 
@@ -81,6 +82,7 @@ class Pass:
     batch: Batch
     lesson: Lesson
     net: nn.Module
+    options: TrainingOptions
     features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
     labels: Tensor | None = None  # of the whole batch, which ranks may share, on the host
 

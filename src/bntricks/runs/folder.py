@@ -30,7 +30,7 @@ from bntricks.files import (
 from bntricks.methods import same_recipe
 from bntricks.networks.registry import check_named
 from bntricks.runs import probes, record_file as records
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 from bntricks.runs.describe import describe, reset_peak_memory
 from bntricks.runs.extras import Extras
 from bntricks.runs.loggers import CSV, logging
@@ -141,7 +141,7 @@ def resume(
     folder = Path(folder)
     try:
         request = _request(folder)
-        config, data_then, track = parse(request["config"]), request["data"], request["track"]
+        config, data_then, track = Config.of(**request["config"]), request["data"], request["track"]
         how = Extras.parse(request).to_json() | how
         if not isinstance(data_then, str | None) or track not in get_args(Track):
             raise ValueError

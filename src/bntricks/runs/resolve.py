@@ -17,7 +17,7 @@ from bntricks.methods import METHODS, find
 from bntricks.networks.head import HEADS
 from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
-from bntricks.networks.registry import NETWORKS, SIZES, first_name, is_imported, sizes
+from bntricks.networks.registry import NETWORKS, first_name, is_imported, sizes
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
@@ -61,15 +61,7 @@ def resolve(
     stream = open_stream(
         config.stream,
         data=data,
-        image_size=config.image_size,
-        images_per_class=config.images_per_class,
-        classes_per_task=config.classes_per_task,
-        tasks=config.task_lists,
-        class_order=config.order_of_classes,
-        first=config.first,
-        increment=config.increment,
-        blurry=config.blurry,
-        held_out=config.held_out,
+        **config.rearrangement,
         report=lambda what, done, total: sink(
             {"event": "data", "what": what, "done": done, "total": total}
         ),
@@ -160,8 +152,8 @@ def with_hyper(config: Config, stream: str) -> Config:
 def own_network(config: Config) -> dict[str, Any]:
     """The network by its first name, with the sizes it can have."""
     name, default = first_name(config.net), Config()
-    unused = {key: getattr(default, key) for key in SIZES if key not in sizes(name)}
-    return {"net": name, **unused}
+    unused = config.options(of="network") - sizes(name)
+    return {"net": name, **{key: getattr(default, key) for key in unused}}
 
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:

@@ -20,7 +20,6 @@ from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
-from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
@@ -34,7 +33,6 @@ from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.progress import Progress, Sink
 from bntricks.training.saved import fitting
-from bntricks.training.schedules import SCHEDULES
 
 Track = Literal["deferred", "every-step"]
 
@@ -147,31 +145,18 @@ def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
     """A fresh network and all that goes with it, on its device; with its readings, if asked to."""
     augment = config.augment == "standard"
     config = with_hyper(config, stream.name)
+    config = config.model_copy(update={"memory": config.memory or stream.memory})
     return build_learner(
         recipe(config),
         config.hyper,
-        net=config.net,
+        config,
+        net=config,
         shape=stream.shape,
         outputs=len(stream.class_names),
         seed=config.seed,
-        network=network_options(config, len(stream)),
-        memory=config.memory or stream.memory,
-        lr=config.lr,
-        optimiser=config.optimiser,
-        sgd_momentum=config.sgd_momentum,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        schedule=SCHEDULES.find(config.schedule),
-        even_batches=config.even_batches,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
         device=config.device,
-        batch=config.batch,
-        memory_batch=config.memory_batch,
-        epochs=config.epochs,
         tasks=len(stream),
-        rule=config.balance,
-        precision=config.precision,
-        as_published=config.as_published,
         readings=readings(config) if read else {},
     )
 
@@ -221,7 +206,7 @@ def resume(
 
 def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[Tensor, Tensor]:
     """What an epoch runs over; the published code corrupted what it mixed in."""
-    change = partial(corrupted, stream=stream) if learner.state.as_published else None
+    change = partial(corrupted, stream=stream) if learner.state.options.as_published else None
     return learner.mix_in_memory(images.x, images.y, change)
 
 

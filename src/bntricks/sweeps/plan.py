@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 from bntricks.sweeps.once import trainings
 
 if TYPE_CHECKING:
@@ -55,7 +55,9 @@ def plan(
         )
     if study.streams and not chosen:
         raise _nothing_left(study, methods, streams)
-    return [parse({**config.model_dump(), "device": device, **options}) for config in chosen]
+    return [
+        Config.of(**(config.model_dump() | {"device": device} | dict(options))) for config in chosen
+    ]
 
 
 def _on_streams(study: Study, configs: Sequence[Config], streams: Sequence[str]) -> list[Config]:
@@ -94,7 +96,7 @@ def check_claims(study: Study, scale: ScaleName) -> None:
 
     for side in dict.fromkeys(side for claim in study.claims for _, side in claim.terms()):
         values = study.values(scale, side.stream, side.variant)
-        asked = parse({**values, "method": side.method, "stream": side.stream})
+        asked = Config.of(**(values | {"method": side.method, "stream": side.stream}))
         try:
             used = normalised(asked)
         except UserError:  # which is for the run itself to say

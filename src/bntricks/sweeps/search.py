@@ -14,7 +14,7 @@ import numpy as np
 
 from bntricks.errors import UserError, did_you_mean
 from bntricks.report.search import Cell, SearchResult
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 from bntricks.sweeps.local import Failure, Shared, sweep
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
 
     options = {key: value for key, value in values.items() if key in Config.model_fields}
     hyper = {key: value for key, value in values.items() if key not in options}
-    changed = parse({**config.model_dump(), **options})
+    changed = Config.of(**(config.model_dump() | options))
     known = find(changed.method).hyper()
     for key, value in hyper.items():
         if key not in known:
