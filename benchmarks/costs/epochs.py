@@ -81,7 +81,7 @@ def measured(
     start = time.process_time()
     with network_clock() as network, TemporaryDirectory() as folder:
 
-        def on_event(event: dict[str, Any]) -> None:
+        def on_event(event: Event) -> None:
             nonlocal start
             if event["event"] != "epoch":
                 return

@@ -20,7 +20,7 @@ from bntricks.runs.config import Config
 from bntricks.streams import Report, open_stream
 from bntricks.streams.files.progress import silent
 from bntricks.sweeps.local import Failure, Shared, sweep
-from bntricks.training.progress import Sink
+from bntricks.training.events import Sink
 from costs.timing import Row, Values, Workload, interleaved
 
 NARROW = 4

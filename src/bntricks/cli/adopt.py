@@ -15,7 +15,7 @@ from bntricks.cli import console
 from bntricks.cli.models import build_network
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
-from bntricks.streams.options import class_names
+from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
     from torch import Tensor

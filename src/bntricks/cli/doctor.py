@@ -20,7 +20,7 @@ from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
-from bntricks.streams.options import class_names
+from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
     from torch import nn

@@ -176,9 +176,10 @@ def _train_and_print(
 ) -> None:
     """The first rank shows the progress of all, and their record."""
     from bntricks.training.distributed import launched
+    from bntricks.training.events import silent
 
     if launched()[0] != 0:
-        train(sink=lambda event: None)
+        train(sink=silent)
         return
     with console.progress() as sink:
         record = train(sink=sink)

@@ -18,6 +18,7 @@ from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.model.learn import undone_on_failure
 from bntricks.recipes.lesson import Lesson
+from bntricks.training.events import silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.progress import Progress
@@ -39,7 +40,7 @@ def learn_samples(
         state.lesson = replace(state.lesson, size=before.size + len(y))
         inputs, labels = learner.mix_in_memory(x, y)
         total = epochs * batch_count(len(labels), state.options.batch)
-        progress = Progress(lambda event: None, total=total)
+        progress = Progress(silent, total=total)
         learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
         policy = learner.method.memory
         if learner.memory is not None and policy is not None and policy.fills == "task end":

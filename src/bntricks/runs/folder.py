@@ -42,7 +42,7 @@ from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
-from bntricks.training.progress import Sink, warning
+from bntricks.training.events import Event, Sink, silent, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
@@ -64,7 +64,7 @@ def run(
     save: When | None = None,
     epoch_accuracy: bool = False,
     readings: bool = False,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
@@ -133,7 +133,7 @@ def resume(
     *,
     data: Path | str | None = None,
     net: str | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
     **how: Any,
 ) -> Record:
     """Go on with the run in this folder; `data` if it has moved. If the run's network is built by
@@ -205,7 +205,7 @@ class _Work:
                     logging(loggers, folder, self.config) as log_numbers,
                 ):
 
-                    def tell(event: dict[str, Any]) -> None:
+                    def tell(event: Event) -> None:
                         if event["event"] not in ("progress", "work"):
                             log.write(json.dumps(event) + "\n")
                             log.flush()

@@ -33,14 +33,12 @@ from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
+from bntricks.training.events import Sink, reported, silent, warning
 from bntricks.training.optimisers import OPTIMISERS, check_rate, find_optimiser, own_momentum
-from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
 
 
-def resolve(
-    config: Config, data: Path | str | None, sink: Sink = lambda event: None
-) -> tuple[Stream, Config]:
+def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
     imports = own_code(config)
@@ -62,9 +60,7 @@ def resolve(
         config.stream,
         data=data,
         **config.rearrangement,
-        report=lambda what, done, total: sink(
-            {"event": "data", "what": what, "done": done, "total": total}
-        ),
+        report=reported(sink),
         warn=warning(sink),
     )
     if config.validation is not None:

@@ -29,9 +29,10 @@ from bntricks.streams.tasks import in_one
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
+from bntricks.training.events import Event, Sink, silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
-from bntricks.training.progress import Progress, Sink
+from bntricks.training.progress import Progress
 from bntricks.training.saved import fitting
 
 Track = Literal["deferred", "every-step"]
@@ -45,7 +46,7 @@ def train(
     stream: Stream,
     *,
     track: Track = "deferred",
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
@@ -96,8 +97,9 @@ def _train(
         before_training(outcome, stream)
 
     def epoch_over(index: int, epoch: int) -> None:
-        row = after_epoch(outcome, stream, index, epoch)
-        sink({"event": "evaluation", **row, "step": progress.done})
+        accuracy = after_epoch(outcome, stream, index, epoch)
+        event: Event = {"event": "evaluation", "task": index + 1, "epoch": epoch}
+        sink(event | {"accuracy": accuracy, "step": progress.done})
 
     for index, lesson in list(lessons.items())[position.lesson :]:
         start = time.perf_counter() - position.seconds
@@ -107,7 +109,7 @@ def _train(
             learner.begin(lesson.classes, train.x, train.y, visitors=lesson.visitors)
             position.seconds = time.perf_counter() - start
         if track == "every-step":
-            progress.details = partial(moved, learner, position)
+            progress.drift = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
         with postponed() if ranks.size == 1 else nullcontext(lambda: False) as asked_to_stop:
             learn_epochs(
@@ -132,8 +134,8 @@ def _train(
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
-        row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": progress.done}
-        sink({"event": "task", **row, **moved(learner, position)})
+        event: Event = {"event": "task", "task": index + 1, "accuracy": outcome.accuracy[index]}
+        sink(event | {"step": progress.done, "phi_drift": moved(learner, position)})
         if isinstance(ranks, Team):
             ranks.agree(pack(learner.state_dict()), f"what they learned in task {index + 1}")
         position = Position(position.lesson + 1)
@@ -219,9 +221,9 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
     )
 
 
-def moved(learner: Learner, position: Position) -> dict[str, Any]:
+def moved(learner: Learner, position: Position) -> dict[str, float]:
     """How far φ has moved since the task began."""
-    return {"phi_drift": drift(learner.net, position.phi)}
+    return drift(learner.net, position.phi)
 
 
 def together(stream: Stream) -> Task:

@@ -30,7 +30,7 @@ from bntricks.sweeps.once import Training, each_once, finished
 
 if TYPE_CHECKING:
     from bntricks.runs.models import When
-    from bntricks.training.progress import Sink
+    from bntricks.training.events import Event, Sink, silent
 
 DEATHS = 3
 """How often a worker may die at the same run before that run has failed."""
@@ -75,7 +75,7 @@ def sweep(
     shared: Shared = Shared(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> list[Record | Failure]:
     """The records of these runs, in order. The sink gets every run's events with its index. What
     several of them have to train is trained once."""
@@ -104,7 +104,7 @@ def _side_by_side(
                 worker = crew[connection]
                 run, message = worker.run, worker.message()
                 if isinstance(message, dict):
-                    sink({"run": run, **message})
+                    sink(message | {"run": run})
                     continue
                 if message is not None:
                     results[run] = message
@@ -153,10 +153,10 @@ class _Worker:
         with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
             self.connection.send(trainings[run])
 
-    def message(self) -> dict[str, Any] | Record | Failure | None:
+    def message(self) -> Event | Record | Failure | None:
         """An event, the outcome of the run, or None if the process has died."""
         try:
-            message: dict[str, Any] | Record | Failure = self.connection.recv()
+            message: Event | Record | Failure = self.connection.recv()
         except (EOFError, OSError):
             return None
         self.heard = True

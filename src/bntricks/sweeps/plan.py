@@ -16,7 +16,7 @@ from bntricks.sweeps.once import trainings
 if TYPE_CHECKING:
     from bntricks.streams import Stream
     from bntricks.sweeps.local import Shared
-    from bntricks.training.progress import Sink
+    from bntricks.training.events import Sink, silent
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""
@@ -114,9 +114,7 @@ def check_claims(study: Study, scale: ScaleName) -> None:
                 )
 
 
-def seconds_left(
-    configs: Sequence[Config], shared: Shared, sink: Sink = lambda event: None
-) -> float:
+def seconds_left(configs: Sequence[Config], shared: Shared, sink: Sink = silent) -> float:
     """About how long what is still to be trained for these runs takes on one core, from the times
     of a few steps."""
     from bntricks.batch import batch_count

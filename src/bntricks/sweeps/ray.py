@@ -32,7 +32,7 @@ from bntricks.runs.record_file import NAME
 from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
 from bntricks.sweeps.once import Training, each_once
-from bntricks.training.progress import Sink, warning
+from bntricks.training.events import Event, Sink, silent, warning
 
 POLL_SECONDS = 0.3
 PATIENCE = 60.0
@@ -57,7 +57,7 @@ class Request:
 
 
 def sweep_on_ray(
-    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink = lambda event: None
+    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink = silent
 ) -> list[Record | Failure]:
     """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
     with redirect_stdout(
@@ -109,7 +109,7 @@ def _sweep(
     return [results[index] for index in range(len(trainings))]
 
 
-def _events(ray: Any, mailbox: Any) -> list[dict[str, Any]]:
+def _events(ray: Any, mailbox: Any) -> list[Event]:
     """What has come since; nothing if the mailbox does not answer, as its node may be on its way
     out."""
     try:
@@ -122,12 +122,12 @@ class Mailbox:
     """Events of all runs, until they are fetched."""
 
     def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Event] = []
 
-    def put(self, event: dict[str, Any]) -> None:
+    def put(self, event: Event) -> None:
         self.events.append(event)
 
-    def empty(self) -> list[dict[str, Any]]:
+    def empty(self) -> list[Event]:
         events, self.events = self.events, []
         return events
 
@@ -137,8 +137,8 @@ def _run(
 ) -> tuple[Record, dict[str, bytes]]:
     """On a node: the record, and the files that belong beside it."""
 
-    def send(event: dict[str, Any]) -> None:
-        mailbox.put.remote({"run": index, **event})
+    def send(event: Event) -> None:
+        mailbox.put.remote(event | {"run": index})
 
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -161,7 +161,7 @@ def _result(ray: Any, reference: Any, index: int, config: Config, sink: Sink) ->
     except ray.exceptions.RayError as error:
         return failure(config, RunError(f"the cluster lost this run: {str(error).splitlines()[0]}"))
     try:
-        trained = _collect(record, files, warning(lambda event: sink({"run": index, **event})))
+        trained = _collect(record, files, warning(lambda event: sink(event | {"run": index})))
     except UserError as error:
         return failure(config, error)
     reading = None if trained.config == record.config else name_of(record.config)

@@ -19,7 +19,7 @@ from bntricks.sweeps.local import Failure, Shared, sweep
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
-    from bntricks.training.progress import Sink
+    from bntricks.training.events import Sink, silent
 
 VALIDATION = 0.1
 """The share of training images that cells are compared on, unless the configuration names one."""
@@ -87,7 +87,7 @@ def search(
     seeds: int = 3,
     shared: Shared = Shared(),  # noqa: B008 (frozen)
     workers: int | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> SearchResult:
     """Train every combination of the knobs' values, or so many random draws, with each seed. Cells
     are compared on validation images; the result's `config` is the best, ready for all training

@@ -75,8 +75,8 @@ def learn_epochs(
                 ids=ids,
                 horizon=None if every_step else until_read,
             )
-            at = {"epoch": position.epoch + 1, "epochs": epochs}
-            progress.step(loss, task=task, of=tasks, **at)
+            epoch = position.epoch + 1
+            progress.step(loss, task=task, of=tasks, epoch=epoch, epochs=epochs)
             if position.batch == per_epoch:
                 progress.emit("epoch")
                 if epoch_over is not None:
