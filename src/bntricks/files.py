@@ -235,6 +235,7 @@ def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator
     locks = {lock or Path(f"{path.resolve()}.lock"): path for path in paths}
     with ExitStack() as stack:
         for place, path in sorted(locks.items()):
+            place.parent.stat()  # filelock would make a folder that is not there
             file_lock = FileLock(place, is_singleton=True)
             try:
                 file_lock.acquire(blocking=wait)
