@@ -190,7 +190,7 @@ def test_no_damage_of_a_probes_file_or_a_request_is_silent(tmp_path):
         ("[" * 200_000, "nested too deeply"),
         ('{"a":' * 200_000, "nested too deeply"),
         ("[" * 80 + "]" * 80, "nested too deeply"),
-        ("1" * 10_000, "digits"),
+        ("1" * 10_000, "more than 40 digits"),
         ('{"a": -' + "1" * 50 + "}", "more than 40 digits"),
         ("NaN", "nan is not a valid number"),
         ('{"a": [1e999]}', "inf is not a valid number"),
@@ -298,6 +298,8 @@ def test_a_study_that_is_nested_too_deeply_or_asks_for_too_much_is_a_clear_line(
         "[scale.lite]\nseeds = 1000000000\n"
     )
     refused("study", path, words=["seeds", "10000"])
+    for command in (["study", "pilot"], ["demo"]):
+        refused(*command, "--seeds", 1_000_000_000, words=["--seeds", "10000"])
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '["a", ' + "1" * 5000 + "]"])
