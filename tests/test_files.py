@@ -6,11 +6,21 @@ import stat
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, remove_leftovers, sync, write_atomically, writing
+from bntricks.files import (
+    command_line,
+    commit,
+    held,
+    remove_leftovers,
+    sync,
+    write_atomically,
+    writing,
+)
+from helpers.crash_points import crash_points
 
 HOLD = """
 import pathlib, sys, time
@@ -38,6 +48,17 @@ def holder():
     for process in processes:
         process.kill()
         process.communicate()
+
+
+def is_held(path, **where):
+    """As anybody else sees it."""
+
+    def take():
+        with held(path, **where):
+            pass
+
+    with ThreadPoolExecutor(1) as other:
+        return isinstance(other.submit(take).exception(), HeldError)
 
 
 @pytest.mark.fault
@@ -78,8 +99,7 @@ def test_the_lock_can_lie_elsewhere_and_is_free_after_an_error(tmp_path):
     def fail():
         with held(tmp_path, lock=tmp_path / "lock"):
             assert (tmp_path / "lock").exists()
-            with pytest.raises(HeldError), held(tmp_path, lock=tmp_path / "lock"):
-                pass
+            assert is_held(tmp_path, lock=tmp_path / "lock")
             raise KeyError
 
     for _ in range(2):
@@ -91,8 +111,19 @@ def test_the_lock_can_lie_elsewhere_and_is_free_after_an_error(tmp_path):
 def test_a_link_and_its_file_share_their_lock(tmp_path):
     (tmp_path / "model").touch()
     (tmp_path / "link").symlink_to("model")
-    with held(tmp_path / "link"), pytest.raises(HeldError), held(tmp_path / "model"):
-        pass
+    with held(tmp_path / "link"):
+        assert is_held(tmp_path / "model")
+
+
+def test_a_thread_may_hold_what_it_holds_and_lets_go_of_it_once(tmp_path):
+    path, other = tmp_path / "model", tmp_path / "other"
+    with held(path):
+        with held(other, path):
+            assert is_held(path)
+        assert is_held(path)
+        assert not is_held(other)
+    assert not is_held(path)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.fault
@@ -154,10 +185,86 @@ def test_what_was_there_before_can_be_kept(tmp_path):
 
 
 def test_leftovers_are_removed_and_nothing_else(tmp_path):
-    (tmp_path / ".record.12ab.partial").touch()
-    (tmp_path / "record").touch()
+    ours = {".record.0123abcd.partial", ".other.0123abcd.partial"}
+    others = {".notes.partial", "record.0123abcd.partial", ".record.xxxxxxxx.partial", "record"}
+    for name in ours | others:
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path / "record")
+    assert {path.name for path in tmp_path.iterdir()} == others | {".other.0123abcd.partial"}
     remove_leftovers(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["record"]
+    assert {path.name for path in tmp_path.iterdir()} == others
+
+
+@pytest.mark.fault
+def test_several_files_are_written_all_or_none(tmp_path, monkeypatch):
+    paths = [tmp_path / name for name in "abc"]
+    commit(dict.fromkeys(paths, b"old"))
+    sync_all, left = os.fsync, [2]
+
+    def full(descriptor):
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(28, "No space left on device")
+        sync_all(descriptor)
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match=r"cannot write .*a, .*b, .*c: No space"), writing(*paths):
+        commit(dict.fromkeys(paths, b"new"))
+    assert {path.read_bytes() for path in paths} == {b"old"}
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+@pytest.mark.fault
+def test_a_request_to_stop_waits_for_the_last_of_several_files(tmp_path):
+    script = (
+        "import os, pathlib, signal, sys\n"
+        "from bntricks.files import commit\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\n"
+        "replace = pathlib.Path.replace\n"
+        "def asked(path, target):\n"
+        "    replace(path, target)\n"
+        "    if target.name == 'a': os.kill(os.getpid(), signal.SIGTERM)\n"
+        "pathlib.Path.replace = asked\n"
+        "commit({pathlib.Path(name).absolute(): b'new' for name in 'abc'})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path)
+    assert done.returncode == 143
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["a", "b", "c"]
+
+
+@pytest.mark.fault
+def test_the_same_commit_again_completes_one_that_was_killed(tmp_path):
+    paths, outdated = [tmp_path / name for name in "abc"], tmp_path / "outdated"
+
+    def begin_anew():
+        for path in (*paths, outdated):
+            path.write_bytes(b"old")
+
+    def work():
+        gone = (path for path in [outdated] if path.exists())
+        commit(dict.fromkeys(paths, b"new"), outdated=gone)
+
+    begin_anew()
+    points = 0
+    for point in crash_points(work, tmp_path):
+        work()
+        assert sorted(tmp_path.iterdir()) == paths, point
+        assert {path.read_bytes() for path in paths} == {b"new"}, point
+        begin_anew()
+        points += 1
+    assert points >= 8
+
+
+@pytest.mark.parametrize(
+    "name", ["two\nlines", "\x1b[31mred", "\u202egnp.exe", "a'b\\c\x07", "\udcff"]
+)
+def test_a_command_that_is_copied_has_no_raw_control_and_names_the_same_file(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("content")
+    command = command_line(["cat", path])
+    assert command.isprintable()
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stdout == "content", done.stderr
 
 
 def test_syncing_a_folder_is_left_out_where_the_system_cannot(tmp_path, monkeypatch):

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from bntricks import Model, load_records, run
-from bntricks.runs.checkpoint import NEWEST, pack, unpack
 from bntricks.runs.config import REVISION, parse
 from bntricks.runs.folder import REQUEST, resume
 from bntricks.runs.resolve import versions
+from bntricks.training.checkpoint import NEWEST, pack, unpack
 from helpers.command_line import bnt
 from old_files.make import STOPS_AT, build, digits, samples
 

@@ -18,11 +18,11 @@ from bntricks.model.create import METHOD
 from bntricks.model.export import Deployed
 from bntricks.networks.norms import NORMS
 from bntricks.networks.resnet import ResNet
-from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.config import Config
 from bntricks.runs.probes import statistics
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
+from bntricks.training.checkpoint import Checkpoints, digest
 from bntricks.training.optimisers import OPTIMISERS
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 from helpers.pretend import pretend

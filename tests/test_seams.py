@@ -36,9 +36,9 @@ from bntricks.networks.folded import FOLD_FROM
 from bntricks.networks.head import features
 from bntricks.report.verdicts import value
 from bntricks.runs import record_file as records
-from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve
+from bntricks.training.checkpoint import Checkpoints, digest
 from bntricks.training.state import State
 from helpers.records import a_run
 from helpers.tiny import batches, network, whole

@@ -59,10 +59,17 @@ PHI = (
 )
 HEAD = "**Is it φ or the head?**"
 TRACKERS = "**Does it matter which batches φ follows, where a method does not say?**"
-REMEDIES = ("ahead with", "undecided with", "behind with")
-PAIRED = ("ahead:", "undecided:", "behind:")
-OVERLAP = ("both repair the same with", "undecided with", "it gains even more with")
+REMEDIES = (
+    *("ahead with", "seems ahead with", "undecided with", "no difference with"),
+    *("seems behind with", "behind with"),
+)
+PAIRED = ("ahead:", "seems ahead:", "undecided:", "no difference:", "seems behind:", "behind:")
+OVERLAP = (
+    *("both repair the same with", "both seem to repair the same with", "undecided with"),
+    *("no difference with", "it seems to gain even more with", "it gains even more with"),
+)
 """What `OUTCOMES` are called for a remedy, for a pair, and for two remedies together."""
+HARMFUL = OUTCOMES[-2:]
 
 
 def headlines(evidence: Sequence[Evidence], findings: Sequence[Finding]) -> list[str]:
@@ -210,7 +217,7 @@ def _phi_or_head(findings: Sequence[Finding]) -> str:
     own = _in_acc(findings, "bias")
     corrected = [f for f in own if f.claim.b == _ER and f.claim.a.method == "er"]
     # What harms ER repairs nothing that BN Tricks could repair as well.
-    harmful = {_rival(f) for f in corrected if f.verdict in OUTCOMES[2]}
+    harmful = {_rival(f) for f in corrected if f.verdict in HARMFUL}
     tricked = [f for f in own if f.claim.a.method == "er-bnt" and f.claim.b]
     plain = [f for f in tricked if not f.claim.along]
     parts = {
@@ -270,13 +277,13 @@ def _in_acc(findings: Sequence[Finding], *studies: str) -> list[Finding]:
 
 def _listed(
     group: Sequence[Finding],
-    outcomes: tuple[str, str, str],
+    outcomes: Sequence[str],
     name: Callable[[Finding], str],
 ) -> str:
     """What each comparison came to, those of one outcome together."""
     parts = []
-    for words, verdicts in zip(outcomes, OUTCOMES, strict=True):
-        listed = [f"{name(f)} {_decisive(f)}" for f in group if f.verdict in verdicts]
+    for words, verdict in zip(outcomes, OUTCOMES, strict=True):
+        listed = [f"{name(f)} {_decisive(f)}" for f in group if f.verdict == verdict]
         parts += [f"{sentence(words)} {'; '.join(listed)}."] if listed else []
     judged = [each.decisive for each in group if each.decisive]
     scales = " and ".join(f"`{scale}`" for scale in dict.fromkeys(scale for scale, _ in judged))

@@ -20,7 +20,10 @@ from results_page.evidence import Finding
 from results_page.wording import OUTCOMES, RIVALS, anchor, seeds_of, sentence
 
 STUDIES = ("norms-online", "norms")
+BETTER_LOSS = "er-ace"
+"""A rival that is no layer, and needs none: it stands beside them (study `bias`)."""
 METRICS = ("acc", "bwt")
+MANY_EPOCHS = "over many epochs"
 QUESTION = "**Against which other normalisations does BN Tricks win?**"
 TITLE = "BN Tricks against other normalisations"
 TEXT = f"""## {TITLE}
@@ -28,7 +31,8 @@ TEXT = f"""## {TITLE}
 How many points BN Tricks is ahead of the same method with another layer. Bold: the interval leaves
 zero out. Where no learning rate is named it is 0.03, which was chosen for BatchNorm. AdaB²N needs a
 joint forward of new and replayed images, so it is compared as DER++-Joint and ER-ACE-Joint, and so
-is a slow average, which AdaB²N's φ is.
+is a slow average, which AdaB²N's φ is. ER-ACE is a loss and not a layer; it
+stands here because it addresses the same bias.
 """
 
 
@@ -48,12 +52,19 @@ class Comparison:
     @property
     def layer(self) -> str:
         """The rival's layer, without what both sides share."""
+        if self.is_loss:
+            return _title(self.b)
         own = self.b.variant.removesuffix(self.a.variant).removesuffix(", ")
         return own.replace(", lr", " at lr") or "BN"
 
     @property
+    def is_loss(self) -> bool:
+        """Whether the rival differs in its loss, and not in its layer."""
+        return self.b.method == BETTER_LOSS and not self.a.method.startswith(BETTER_LOSS)
+
+    @property
     def rival(self) -> str:
-        return f"{_title(self.b)} with {self.layer}"
+        return _title(self.b) if self.is_loss else f"{_title(self.b)} with {self.layer}"
 
     @property
     def short(self) -> str:
@@ -86,16 +97,16 @@ def layers_in_short(findings: Sequence[Finding]) -> str:
         finding = each.findings.get("acc")
         if each.a.variant or each.layer == "BN" or not finding or not finding.decisive:
             continue
-        worse = next(i for i, verdicts in enumerate(OUTCOMES) if finding.verdict in verdicts)
+        worse = OUTCOMES.index(finding.verdict)
         outcomes, layer = forms.setdefault(each.form, {}), each.layer.partition(" at lr")[0]
         outcomes[layer] = max(worse, outcomes.get(layer, 0))
     sentences = []
     for form, outcomes in forms.items():
-        lists = [[name for name, own in outcomes.items() if own == each] for each in range(3)]
+        lists = [[n for n, own in outcomes.items() if own == i] for i in range(len(OUTCOMES))]
         parts = [
             f"{words} {', '.join(own)}" for words, own in zip(RIVALS, lists, strict=True) if own
         ]
-        sentences.append(f"{form} is {'; '.join(parts)}.")
+        sentences.append(f"{form}: {'; '.join(parts)}.")
     return " ".join(sentences)
 
 
@@ -170,8 +181,9 @@ def comparisons(findings: Sequence[Finding]) -> list[Comparison]:
     found: dict[tuple[str, Side, Side], dict[str, Finding]] = {}
     for each in findings:
         a, b = each.claim.a, each.claim.b
+        loss = b and (a.method, b.method, b.variant) == ("er-bnt", BETTER_LOSS, "")
         if (
-            each.study.name in STUDIES
+            (each.study.name in STUDIES or (each.study.name == "bias" and loss))
             and each.claim.kind == "greater"
             and each.claim.metric in METRICS
             and a.stream == "seq-cifar10"
@@ -179,7 +191,7 @@ def comparisons(findings: Sequence[Finding]) -> list[Comparison]:
             and b
             and "-bnt" not in b.method
         ):
-            setting = each.study.title.rsplit(", ")[-1]
+            setting = MANY_EPOCHS if loss else each.study.title.rsplit(", ")[-1]
             found.setdefault((setting, a, b), {})[each.claim.metric] = each
     return [Comparison(*key, own) for key, own in found.items()]
 
@@ -193,11 +205,11 @@ def _outcomes(group: Sequence[Comparison]) -> str:
     sentences, judged = [], []
     for metric in METRICS:
         parts = []
-        for words, verdicts in zip(RIVALS, OUTCOMES, strict=True):
+        for words, verdict in zip(RIVALS, OUTCOMES, strict=True):
             listed = [
                 (each.short, decisive[1])
                 for each in group
-                if (finding := each.findings.get(metric)) and finding.verdict in verdicts
+                if (finding := each.findings.get(metric)) and finding.verdict == verdict
                 if (decisive := finding.decisive)
             ]
             judged += [judgement for _, judgement in listed]
@@ -228,5 +240,5 @@ def _difference(finding: Finding | None) -> tuple[Cell, Cell]:
     if finding is None or not finding.judgements:
         return SKIPPED, SKIPPED
     _, own = _counting(finding)
-    decided = finding.verdict in (*OUTCOMES[0], *OUTCOMES[2])
+    decided = finding.verdict in (*OUTCOMES[:2], *OUTCOMES[-2:])
     return Cell(f"{own.ours:+.2f}", own.ours, bold=decided), interval(own.low, own.high)

@@ -12,10 +12,13 @@ from bntricks.report.verdicts import Judgement
 from results_page.evidence import Finding, is_judged
 
 TOO_FEW = "too few for a verdict"
-OUTCOMES = (("holds", "suggested"), ("undecided", "no difference"), ("doubtful", "does not hold"))
-"""Verdicts that say yes, leave it open and say no."""
-RIVALS = ("ahead of", "undecided against", "behind")
-"""What they are called for two rivals."""
+OUTCOMES = ("holds", "suggested", "undecided", "no difference", "doubtful", "does not hold")
+"""Verdicts, from yes to no."""
+RIVALS = (
+    *("ahead of", "seems ahead of", "undecided against", "no different from"),
+    *("seems behind", "behind"),
+)
+"""What they are called for two rivals: only a confirmed difference puts one ahead."""
 
 
 def figures(together: Sequence[Finding]) -> str:

@@ -8,38 +8,79 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from math import inf, isfinite
 from pathlib import Path
 from stat import S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import HeldError, UserError
+from bntricks.stopping import postponed
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 PARTIAL = ".partial"
-UNFINISHED = rf"[0-9a-f]{{8}}{re.escape(PARTIAL)}"
-"""How the name of an unfinished file ends, after that of the file it was to be."""
+LARGEST = 1 << 26
+"""Bytes of a text that is parsed."""
+DEEPEST, MOST_DIGITS = 64, 40
+"""Of values in a text: lists within lists, and digits of a whole number."""
 
 
 def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
     """Write to a temporary file beside it, flush to disk, rename: never half a file, and never
     none where there was one. What was there before is kept at `keep` too, if that is given. A link
-    stays, and its target is written."""
-    path = regular_file(path)
-    partial = _partial(path)
+    stays, and its target is written. Nobody else may be writing there: otherwise `commit`."""
+    _replace({path: content}, keep)
+
+
+def commit(
+    contents: Mapping[Path, bytes],
+    *,
+    keep: Path | None = None,
+    outdated: Iterable[Path] = (),
+    lock: Path | None = None,
+) -> None:
+    """Write files, all or none, and remove `outdated` ones. Writers take turns, by one lock for
+    each file or a common one, and remove what killed writers have left.
+
+    A kill can still come between two renames. The same commit again completes the change.
+    """
+    with held(*contents, lock=lock, wait=True):
+        remove_leftovers(*contents, *([] if keep is None else [keep]))
+        _replace(contents, keep, outdated)
+
+
+def _replace(
+    contents: Mapping[Path, bytes], keep: Path | None, outdated: Iterable[Path] = ()
+) -> None:
+    """All are on disk before the first is renamed, and then a request to stop waits for the last.
+    The outdated ones go first, while it is still on disk which ones they are."""
+    partials = {path: _partial(path) for path in map(regular_file, contents)}
     try:
-        with partial.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if keep is not None and path.exists():
-            _keep(path, keep)
-        partial.replace(path)
-        sync(path.parent)
+        for partial, content in zip(partials.values(), contents.values(), strict=True):
+            with partial.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        if keep is not None:
+            for path in filter(Path.exists, partials):
+                _keep(path, keep)
+        outdated = list(outdated)
+        with postponed() if len(partials) > 1 else nullcontext():
+            for path in outdated:
+                path.unlink()
+            for path, partial in partials.items():
+                partial.replace(path)
+            for folder in {path.parent for path in partials}:
+                sync(folder)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        for partial in partials.values():
+            partial.unlink(missing_ok=True)
         raise
 
 
@@ -63,16 +104,20 @@ def _partial(path: Path) -> Path:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Unfinished files that killed writers of this path have left; nobody may be writing it."""
+    """Unfinished files that killed writers of this file, or of any in this folder, have left;
+    nobody may be writing there."""
     target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
+    folder, name = (target, ".+") if target.is_dir() else (target.parent, re.escape(target.name))
+    if not folder.is_dir():
         return []
-    begin = f".{target.name}."
-    return sorted(
-        file
-        for file in target.parent.iterdir()
-        if file.name.startswith(begin) and re.fullmatch(UNFINISHED, file.name[len(begin) :])
-    )
+    own = re.compile(rf"\.{name}\.[0-9a-f]{{8}}{re.escape(PARTIAL)}")
+    return sorted(file for file in folder.iterdir() if own.fullmatch(file.name))
+
+
+def remove_leftovers(*paths: Path) -> None:
+    for path in paths:
+        for file in leftovers(path):
+            file.unlink(missing_ok=True)
 
 
 def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
@@ -98,21 +143,41 @@ def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
 def parse_json(content: str | bytes) -> Any:
     """Plain values from JSON, or a ValueError for anything else, however deep or large it is."""
     try:
-        return json.loads(content, parse_constant=_refuse)
+        return _bounded(content, json.loads)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise ValueError("not whole JSON") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """Plain values from TOML, or a ValueError that says what is wrong."""
     import tomllib
 
+    values: dict[str, Any] = _bounded(text, tomllib.loads)
+    return values
+
+
+def _bounded(content: Any, parse: Callable[[Any], Any]) -> Any:
+    if len(content) > LARGEST:
+        raise ValueError(f"larger than {LARGEST:,} bytes")
     try:
-        return tomllib.loads(text)
+        value = parse(content)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    _check_bounds(value, DEEPEST)
+    return value
+
+
+def _check_bounds(value: Any, levels: int) -> None:
+    """Refuse values that whoever reads them next could not print, compare or pass on."""
+    if isinstance(value, dict | list):
+        if not levels:
+            raise ValueError("nested too deeply")
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_bounds(part, levels - 1)
+    elif isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} is not a valid number")
+    elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
 
 
 def move(path: Path, target: Path) -> None:
@@ -126,10 +191,6 @@ def checksum(values: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a valid number")
-
-
 def regular_file(path: Path) -> Path:
     """The file that this path leads to, which need not be there yet. A rename would replace a
     device, a pipe or a socket, so these are refused."""
@@ -139,12 +200,6 @@ def regular_file(path: Path) -> Path:
         kind = kinds.get(S_IFMT(target.stat().st_mode), "device")
         raise UserError(f"{shown(path)} is a {kind}: give the name of a file to write")
     return target
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove the unfinished files of writers that were killed; nobody may be writing here."""
-    for partial in folder.glob(f".*{PARTIAL}"):
-        partial.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -161,8 +216,9 @@ def sync(path: Path) -> None:
 
 
 @contextmanager
-def held(path: Path, *, lock: Path | None = None, wait: bool = False) -> Iterator[None]:
-    """Keep other processes that hold this path out, or wait until they are done.
+def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator[None]:
+    """Keep others that hold one of these paths out, or wait until they are done. A thread may hold
+    what it holds already.
 
     The path itself is not touched: what is locked, and removed in the end, is a file of its own
     (default: beside the path, with `.lock` added to its name). The lock is the kernel's, so it
@@ -170,22 +226,26 @@ def held(path: Path, *, lock: Path | None = None, wait: bool = False) -> Iterato
     """
     from filelock import FileLock, Timeout  # most commands hold nothing, and start faster without
 
-    if lock is None:
-        target = path.resolve()  # a link and the file it leads to share their lock
-        lock = target.with_name(f"{target.name}.lock")
-    file_lock = FileLock(lock)
-    try:
-        file_lock.acquire(blocking=wait)
-    except Timeout:
-        raise HeldError(f"{shown(path)} is being worked on by another process") from None
-    try:
+    # A link and the file it leads to share their lock; the order is the same for everybody.
+    locks = {lock or Path(f"{path.resolve()}.lock"): path for path in paths}
+    with ExitStack() as stack:
+        for place, path in sorted(locks.items()):
+            file_lock = FileLock(place, is_singleton=True)
+            try:
+                file_lock.acquire(blocking=wait)
+            except Timeout:
+                raise HeldError(f"{shown(path)} is being worked on by another process") from None
+            stack.callback(_release, file_lock)
         yield
-    finally:
+
+
+def _release(file_lock: BaseFileLock) -> None:
+    if file_lock.lock_counter == 1:
         # Safe while it is held: filelock notices that a file it waited for is gone, and makes a
         # new one. Windows refuses, and removes it on release.
         with suppress(OSError):
-            lock.unlink()
-        file_lock.release()
+            Path(file_lock.lock_file).unlink()
+    file_lock.release()
 
 
 def shown(name: str | Path) -> str:
@@ -194,6 +254,23 @@ def shown(name: str | Path) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def quoted(word: str | Path) -> str:
+    """A word as one types it in a shell; what does not print is escaped as in bash."""
+    text = str(word)
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = (
+        c if c.isprintable() and c not in "\\'" else "".join(f"\\x{b:02x}" for b in os.fsencode(c))
+        for c in text
+    )
+    return f"$'{''.join(escaped)}'"
+
+
+def command_line(words: Iterable[str | Path]) -> str:
+    """A command to be copied: what is pasted is what was read."""
+    return " ".join(map(quoted, words))
 
 
 @contextmanager
@@ -206,20 +283,29 @@ def reading(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: str | Path) -> Iterator[None]:
-    """Name the file that the system does not let us write, in one line."""
+def writing(*paths: Path) -> Iterator[None]:
+    """Name the files that the system does not let us write, in one line."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"cannot write {shown(path)}: {error.strerror or error}") from error
+        names = ", ".join(map(shown, paths))
+        raise UserError(f"cannot write {names}: {error.strerror or error}") from error
 
 
-def regular_bytes(path: Path) -> bytes:
+def regular_bytes(path: Path, *, at_most: float = inf) -> bytes:
     """The content of a file, or an OSError. What is no regular file is not opened: a pipe would
     wait for ever, and a device never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
+    if status.st_size > at_most:
+        raise OSError(errno.EFBIG, f"it is larger than {at_most:,} bytes")
     return path.read_bytes()
+
+
+def text_bytes(path: Path) -> bytes:
+    """The same of a file that is to be parsed."""
+    return regular_bytes(path, at_most=LARGEST)
 
 
 def expanded(path: Path | str) -> Path:

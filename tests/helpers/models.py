@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bntricks.stopping import REQUESTS
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
 
@@ -31,7 +32,7 @@ class Done:
 @contextmanager
 def usual_signals():
     """Put back the handlers that a command replaces."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: signal.getsignal(number) for number in REQUESTS}
     try:
         yield
     finally:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from safetensors import safe_open
 
 from bntricks import Model, UserError
+from bntricks.model.file import lesson_file
 from helpers.colours import FIRST, pictures, write_folder
 
 
@@ -131,7 +133,7 @@ def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
             assert lesson.wait() == (-9 if number == signal.SIGKILL else 143)
         assert mark.exists()
         assert model.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+    assert [p for p in tmp_path.iterdir() if p.name.startswith(".")] == [lesson_file(model)]
 
 
 SWALLOWED = """
@@ -165,14 +167,17 @@ def test_a_request_to_stop_is_obeyed_whatever_a_step_does_with_it(model, second)
 def test_a_model_is_taught_by_one_at_a_time(refused, model, second):
     from bntricks.files import held
 
-    with held(model):
+    with ThreadPoolExecutor(1) as other:
+        holding = held(model)
+        other.submit(holding.__enter__).result()
         refused("learn", second, "--into", model, words=["being taught by another"], code=3)
+        other.submit(holding.__exit__, None, None, None).result()
 
 
 def test_a_disk_that_cannot_be_written_is_said(model, monkeypatch, tmp_path):
-    def full(path, content, keep):
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("bntricks.model.file.write_atomically", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(UserError, match="No space left on device"):
         Model.load(model).save(tmp_path / "m")

@@ -11,7 +11,7 @@ from bntricks import Batch, Learner, UserError, bn_tricks, make
 from bntricks.recipes.corrections import CORRECTIONS, Rectified, fit_bias
 from bntricks.recipes.rewrite import corrected, recalibrated
 from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
-from bntricks.runs.checkpoint import digest
+from bntricks.training.checkpoint import digest
 from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law

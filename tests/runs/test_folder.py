@@ -13,7 +13,6 @@ from bntricks.report.groups import group
 from bntricks.report.records import load_records
 from bntricks.report.results import SHARE, cost_table
 from bntricks.runs import record_file as records
-from bntricks.runs.checkpoint import NEWEST
 from bntricks.runs.config import Config
 from bntricks.runs.describe import peak_memory_mb
 from bntricks.runs.folder import resume, run
@@ -21,6 +20,7 @@ from bntricks.runs.record import Record
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result
+from bntricks.training.checkpoint import NEWEST
 
 pytestmark = pytest.mark.fault
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from bntricks.errors import UserError
-from bntricks.runs.checkpoint import NEWEST, Checkpoints, pack, unpack
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.streams import open_stream
+from bntricks.training.checkpoint import NEWEST, Checkpoints, pack, unpack
 
 pytestmark = pytest.mark.fault
 

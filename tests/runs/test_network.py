@@ -7,10 +7,10 @@ import safetensors.torch as safe
 
 from bntricks.errors import UserError
 from bntricks.runs import network
-from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.folder import REQUEST, run
 from bntricks.runs.resolve import resolve
+from bntricks.training.checkpoint import digest
 
 CONFIG = Config(
     method="er", stream="seq-digits", width=2, blocks=1, stages=2, images_per_class=8, epochs=1

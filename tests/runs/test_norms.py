@@ -5,9 +5,9 @@ import torch
 
 from bntricks import NORMS, Batch, Config, Learner, ResNet, UserError, make, train
 from bntricks.networks.norms import SCHEMES, bound
-from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
+from bntricks.training.checkpoint import Checkpoints, digest
 
 SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}

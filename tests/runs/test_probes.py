@@ -16,7 +16,6 @@ from bntricks.norm import recalibrate
 from bntricks.paper import load_study, study_names
 from bntricks.report import verdicts
 from bntricks.runs import maps, phi, probes, record_file as records
-from bntricks.runs.checkpoint import digest
 from bntricks.runs.config import Config
 from bntricks.runs.describe import describe
 from bntricks.runs.folder import resume, run
@@ -33,6 +32,7 @@ from bntricks.runs.train import train
 from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
 from bntricks.streams import from_arrays
+from bntricks.training.checkpoint import digest
 
 SMALL = {"width": 4, "blocks": 1, "stages": 2, "batch": 8, "memory": 12, "memory_batch": 8}
 CONFIG = Config(method="er-bnt", epochs=8, seed=4, lr=0.1, **SMALL)

@@ -5,11 +5,11 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.imports import import_code
 from bntricks.report.commands import run_command
-from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
+from bntricks.training.checkpoint import Checkpoints
 from helpers.own_code import forgetful  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.law

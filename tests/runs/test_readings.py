@@ -8,7 +8,6 @@ from bntricks.methods import make
 from bntricks.networks.head import last_linear
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
-from bntricks.runs.checkpoint import Checkpoints, digest
 from bntricks.runs.config import READINGS
 from bntricks.runs.describe import describe
 from bntricks.runs.readings import readings, trunk
@@ -16,6 +15,7 @@ from bntricks.runs.record_file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
 from bntricks.sweeps.once import Training, trainings
+from bntricks.training.checkpoint import Checkpoints, digest
 
 SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}

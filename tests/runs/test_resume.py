@@ -11,11 +11,11 @@ import kill_and_resume
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
 from bntricks.methods import entries
-from bntricks.runs.checkpoint import NEWEST, Checkpoints, digest, pack, unpack
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
 from bntricks.stopping import postponed
+from bntricks.training.checkpoint import NEWEST, Checkpoints, digest, pack, unpack
 from bntricks.training.loop import Position, batches
 
 pytestmark = pytest.mark.fault

@@ -12,11 +12,11 @@ from torch import nn
 from bntricks.batch import Batch
 from bntricks.errors import UserError
 from bntricks.norm import Moments, follow, observed
-from bntricks.runs.checkpoint import pack, unpack
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import resolve
 from bntricks.runs.train import train
 from bntricks.training import distributed
+from bntricks.training.checkpoint import pack, unpack
 from bntricks.training.distributed import Team
 from helpers.lessons import batches, third_task
 from helpers.pretend import pretend
@@ -27,7 +27,7 @@ LITTLE["batch"] = 9  # does not split evenly
 ON_TWO = """
 import json, os, sys
 import torch
-from bntricks.runs.checkpoint import pack
+from bntricks.training.checkpoint import pack
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.runs.resolve import resolve

@@ -9,7 +9,7 @@ from bntricks.methods import make
 from bntricks.recipes.language import BM, Bb
 from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.recipes.protocols import splits_classes
-from bntricks.runs.checkpoint import digest, pack, unpack
+from bntricks.training.checkpoint import digest, pack, unpack
 from bntricks.training.learner import Learner
 from bntricks.training.step import Draws
 from helpers.tiny import batches, network, whole

@@ -12,8 +12,8 @@ from bntricks.bench.settings import Settings
 from bntricks.bench.steps import learner_in_fourth_task
 from bntricks.bench.timing import Row, interleaved
 from bntricks.methods import make
-from bntricks.runs.checkpoint import NEWEST, Checkpoints
 from bntricks.streams import Report
+from bntricks.training.checkpoint import NEWEST, Checkpoints
 
 
 def checkpoint(settings: Settings, report: Report) -> list[Row]:

@@ -27,12 +27,12 @@ from bntricks.errors import PlannedError, UserError
 from bntricks.methods import entries, find
 from bntricks.model import Model
 from bntricks.model.create import METHOD
-from bntricks.runs.checkpoint import Checkpoints, State
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
 from bntricks.streams import Report, Stream
 from bntricks.training.backend import arithmetic, check_device, compile_passes
+from bntricks.training.checkpoint import Checkpoints, State
 from bntricks.training.learner import Learner
 
 Part = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]

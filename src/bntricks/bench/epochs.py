@@ -26,10 +26,10 @@ from bntricks.bench.plain_pytorch import plain_steps
 from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
 from bntricks.bench.timing import Row, Values, Workload
 from bntricks.networks.resnet import ResNet
-from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.streams import Images, Report, Stream, Task
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.optimisers import GradientDescent
 
 ENDLESS = 10**6

@@ -23,9 +23,9 @@ from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.lesson import Lesson
-from bntricks.runs.checkpoint import Checkpoints
 from bntricks.streams import Report
 from bntricks.streams.files.progress import silent
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.learner import Learner
 from bntricks.training.snapshot import previous
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from bntricks.cli import console
 from bntricks.cli.models import build_network
 from bntricks.errors import UserError
-from bntricks.files import shown
+from bntricks.files import quoted, shown
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -229,5 +228,5 @@ def _hint_at_order(model: Model) -> None:
         console.complain(
             f"the network is right on {order.accuracy:.1f}% of the old images, no better than "
             f"guessing, and would be on {order.fitting_accuracy:.1f}% if its outputs were "
-            f"--classes {shlex.quote(fitting)}: check their order"
+            f"--classes {quoted(fitting)}: check their order"
         )

@@ -68,8 +68,11 @@ def remove_class(model: Path, names: Names, /, *, net: str | None = None) -> Non
 @contextmanager
 def _changed(path: Path, net: str | None) -> Iterator[Model]:
     """The model of this file, which is saved there when it has been changed."""
+    from bntricks.model.file import forget
+
     check_target(path)
     with locked(path):
         model = open_model(path, net=net)
         yield model
+        forget(path)  # before, so that no image of a removed class is left if this is cut short
         model.save(path)

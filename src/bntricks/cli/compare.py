@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from bntricks.cli import console
 from bntricks.cli.app import Json, Names, app
 from bntricks.cli.models import check_target
 from bntricks.cli.printing import print_json
+from bntricks.files import command_line, shown
 
 
 @app.command
@@ -52,7 +52,7 @@ def compare(
         check_target(report, inputs=[a, b])
     pairs = compare_runs(a, b, metrics)
     if report is not None:
-        write_page(pairs, report, shlex.join(["bnt", *sys.argv[1:]]))
+        write_page(pairs, report, command_line(["bnt", *sys.argv[1:]]))
     if json:
         tables = [
             {
@@ -70,4 +70,4 @@ def compare(
         for table in pair.tables:
             console.out.print(to_rich(table))
     if report is not None:
-        console.say(f"page written to {report}")
+        console.say(f"page written to {shown(report)}")

@@ -89,7 +89,7 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
         elif event["event"] == "warning":
             bar.print(escape(f"bnt: {event['text']}"))
         elif event["event"] == "resumed":
-            bar.print(f"bnt: continuing from step {event['step']} of {event['steps']}")
+            bar.print(f"bnt: {_continuing(event)}")
             bar.update(row, completed=event["step"], total=event["steps"])
         elif event["event"] == "work":
             bar.update(row, description=f"{event['what']} {event['done']}/{event['total']}")
@@ -108,15 +108,24 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
         yield show
 
 
+def _continuing(event: dict[str, Any]) -> str:
+    return f"continuing from step {event['step']} of {event['steps']}"
+
+
 def _line_by_line() -> Sink:
     """A line after each tenth of the steps, and in between where nothing was said for a while."""
     began = said = time.monotonic()
-    tenths = 0
+    tenths = first = 0
 
     def show(event: dict[str, Any]) -> None:
-        nonlocal said, tenths
+        nonlocal began, said, tenths, first
         if event["event"] == "warning":
             complain(event["text"])
+            return
+        if event["event"] == "resumed":
+            began, first = time.monotonic(), event["step"]
+            tenths = 10 * first // event["steps"]
+            complain(_continuing(event))
             return
         now = time.monotonic()
         silent = now - said >= SILENT_SECONDS
@@ -130,7 +139,7 @@ def _line_by_line() -> Sink:
             complain(f"{event['what']}: {event['done']}{total}, {now - began:.0f} s")
             return
         position = "epoch {epoch}/{epochs}, loss {loss:.3f}".format(**event)
-        left = (now - began) * (event["steps"] / event["step"] - 1)
+        left = (now - began) * (event["steps"] - event["step"]) / (event["step"] - first)
         complain(f"{position}, {now - began:.0f} s, about {left:.0f} s left")
 
     return show

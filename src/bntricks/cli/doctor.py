@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as encoding
-import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from bntricks.cli.app import Json, Names, Switch, Threads, app
 from bntricks.cli.models import check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
+from bntricks.files import command_line, held, quoted, shown
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def diagnose(
         net, images, classes, _ = _open(model, selection)
         diagnosis = examine(net, images, size=selection.batch, report=report)
     if out is not None:
-        diagnosis.write_page(out, command=shlex.join(["bnt", *sys.argv[1:]]))
+        diagnosis.write_page(out, command=command_line(["bnt", *sys.argv[1:]]))
     if json:
         print(diagnosis.to_json())
         return
@@ -125,10 +125,10 @@ def diagnose(
     console.out.print(to_rich(accuracy_table(diagnosis)))
     if diagnosis.fitting_order is not None and len(diagnosis.fitting_order) == len(classes):
         fitting = [classes[label] for label in diagnosis.fitting_order]
-        order = shlex.quote(encoding.dumps(fitting, ensure_ascii=False))
+        order = quoted(encoding.dumps(fitting, ensure_ascii=False))
         console.say(f"an order of classes that fits the answers: --classes {order}")
     if out is not None:
-        console.say(f"page written to {out}")
+        console.say(f"page written to {shown(out)}")
 
 
 @app.command
@@ -185,7 +185,9 @@ def recalibrate(
             f"balanced statistics would cost accuracy: {', '.join(lost)}; nothing was written: "
             "keep the file you have, or add --anyway"
         )
-    save(out)
+    with held(out, wait=True):
+        check_target(out, force=force)
+        save(out)
     if json:
         gained = {name: asdict(difference) for name, _, _, difference in changes}
         print_json({"gained": gained, "path": str(out)})
@@ -202,7 +204,7 @@ def recalibrate(
         console.say(order_warning(order))
     if lost:
         console.say(f"measurably worse: {', '.join(lost)}")
-    console.say(f"written to {out}")
+    console.say(f"written to {shown(out)}")
 
 
 def _open(

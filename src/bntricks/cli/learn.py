@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -13,7 +16,17 @@ from cyclopts.validators import Number
 
 from bntricks.cli import console
 from bntricks.cli.adopt import TrainedNetwork, adopted
-from bntricks.cli.app import Count, Json, Switch, Threads, app, flag, refuse_misspelt, whole
+from bntricks.cli.app import (
+    Count,
+    Json,
+    Seconds,
+    Switch,
+    Threads,
+    app,
+    flag,
+    refuse_misspelt,
+    whole,
+)
 from bntricks.cli.models import (
     check_target,
     examined,
@@ -23,7 +36,7 @@ from bntricks.cli.models import (
     prepare,
 )
 from bntricks.cli.printing import print_json, stdout_reserved
-from bntricks.errors import UserError, abbreviated
+from bntricks.errors import RunError, UserError, abbreviated
 from bntricks.files import shown
 
 if TYPE_CHECKING:
@@ -59,6 +72,7 @@ def learn(
     without_memory: Switch = False,
     device: str = "cpu",
     threads: Threads = 1,
+    checkpoint_seconds: Seconds = 120.0,
     json: Json = False,
     **hyper: float,
 ) -> None:
@@ -66,7 +80,8 @@ def learn(
 
     The folder has a folder of images for each class. Images may be of any size and kind: their
     centre square is taken, upright. Hidden files are left out, nested folders are not. The model
-    is one file, which is replaced when all is learned, and stays as it was if that fails. If the
+    is one file, which is replaced when all is learned, and stays as it was if that fails. A lesson
+    that was interrupted, for whatever reason, continues when the command is repeated. If the
     advice is to learn again, the earlier file is kept beside it, with "before" in its name.
 
     Of each class some images are held out and never trained on: they are kept in the file, so
@@ -134,6 +149,8 @@ def learn(
         Where to compute: cpu, cuda, cuda:N or mps.
     threads
         CPU threads. Different counts give different bits.
+    checkpoint_seconds
+        Time between checkpoints of the lesson, in seconds.
     json
         Print what was learned as one JSON object.
     hyper
@@ -141,8 +158,10 @@ def learn(
     """
     from bntricks.methods import entries, find
     from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
+    from bntricks.model.file import lesson_file
     from bntricks.model.learn import check_can_learn, teach
     from bntricks.model.samples import gather
+    from bntricks.model.unfinished import checkpoints
 
     if (method or METHOD) in entries():
         refuse_misspelt(hyper.keys() - find(method or METHOD).hyper().keys(), "learn")
@@ -198,23 +217,50 @@ def learn(
         if model is None:
             choices.pop("image_size", None)  # the samples have it
             model = create(samples, device=device, **_as_in_python(choices))
-        with console.progress(lines=True) as sink:
-            learned = teach(model, samples, epochs=epochs, lr=lr, more=more, sink=sink)
-        before = None
-        if exists and learned.learn_again:
-            before = next(name for name in names_before(into) if not name.exists())
-        model.save(into, memory=not without_memory, keep=before)
-    with stdout_reserved():
-        verdict = examined(model)
+        with _continued(lesson_file(into)):
+            with console.progress(lines=True) as sink:
+                keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
+                learned = teach(
+                    model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
+                )
+            before = None
+            if exists and learned.learn_again:
+                before = next(name for name in names_before(into) if not name.exists())
+            model.save(into, memory=not without_memory, keep=before)
     if json:
-        kept = None if before is None else str(before)
-        print_json({"path": str(into), "before": kept, **asdict(learned), "doctor": verdict})
+        verdict, kept = None, None if before is None else str(before)
+        try:
+            with stdout_reserved():
+                verdict = examined(model)
+        finally:  # the lesson is over, whatever becomes of the check-up
+            print_json({"path": str(into), "before": kept, **asdict(learned), "doctor": verdict})
         return
-    _print(learned, model, into, verdict, without_memory)
+    _print(learned, model, into, without_memory)
     if learned.learn_again:
         lower = f"--lr {model.metadata.lr / 2:g}"
         switches = {"--more": more, "--skip-unreadable": skip_unreadable}
         _print_retry(folder, into, before, net, [lower, *(s for s, on in switches.items() if on)])
+    sys.stdout.flush()  # the check-up may take a while, or not end
+    with stdout_reserved():
+        verdict = examined(model)
+    if verdict is not None:
+        console.say(f"\n{verdict}")
+
+
+@contextmanager
+def _continued(lesson: Path) -> Iterator[None]:
+    """Say how to go on where a lesson that is kept in this file was cut short."""
+    try:
+        yield
+    except (SystemExit, UserError) as error:
+        if not lesson.exists():
+            raise
+        advice = f"repeat the command to go on with the lesson, or remove {shown(lesson)}"
+        if isinstance(error.__cause__, OSError):
+            raise RunError(f"{error}; make room if the disk is full, and {advice}") from None
+        if isinstance(error, SystemExit):
+            console.complain(advice)
+        raise
 
 
 def _print_retry(
@@ -257,9 +303,7 @@ def _adopted(
     return adopted(trained, net=net, device=device, skip_unreadable=skip_unreadable, **how)
 
 
-def _print(
-    learned: Learned, model: Model, into: Path, verdict: str | None, without_memory: bool
-) -> None:
+def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> None:
     def listed(names: tuple[str, ...]) -> str:
         return abbreviated([shown(name) for name in names], 6)
 
@@ -290,8 +334,6 @@ def _print(
         console.say(f"\ntraining loss {first:.2f} in the first epoch, {last:.2f} in the last")
     for concern in learned.concerns:
         console.say(f"\nWARNING: {concern}")
-    if verdict is not None:
-        console.say(f"\n{verdict}")
     memory = None if without_memory else model.learner.memory
     kept = "" if memory is None else f", with a memory of {len(memory)} images"
     console.say(f"\nwritten to {shown(into)}{kept}")

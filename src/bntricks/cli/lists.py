@@ -131,11 +131,11 @@ def norms(
 
 
 def _draw(path: Path) -> None:
-    from bntricks.files import write_atomically, writing
+    from bntricks.files import commit, writing
     from bntricks.report.diagrams import norms_picture, svg
 
     with writing(path):
-        write_atomically(path, svg(norms_picture(), card=True).encode())
+        commit({path: svg(norms_picture(), card=True).encode()})
     print(f"written to {path}")
 
 

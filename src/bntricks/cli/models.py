@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import takewhile
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from bntricks.cli import console
 from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, leftovers, regular_file, shown, writing
+from bntricks.files import held, leftovers, quoted, regular_file, shown, writing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,13 +67,10 @@ def check_target(path: Path, *, inputs: Iterable[Path | None] = (), force: bool 
         raise UserError(f"cannot write in {shown(folder)}: choose another folder")
 
 
-def check_targets(
-    paths: Sequence[Path], *, inputs: Iterable[Path | None] = (), force: bool
-) -> None:
+def check_targets(paths: Sequence[Path], *, inputs: Sequence[Path] = ()) -> None:
     """The same for several files, which must not be one."""
-    inputs = tuple(inputs)
     for position, path in enumerate(paths):
-        check_target(path, inputs=inputs, force=force)
+        check_target(path, inputs=inputs)
         if any(regular_file(path) == regular_file(other) for other in paths[:position]):
             raise UserError(f"{shown(path)} is to be written twice: give each file its own name")
 
@@ -88,7 +84,7 @@ def _would_cost(target: Path, given: Path) -> bool:
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Keep other commands from this model, whether it exists yet or not, and yield whether it does.
-    What killed commands have left of it is removed, unless that may be all there is."""
+    What a killed command has left goes when it is saved, unless that may be all there is."""
     with ExitStack() as stack:
         try:
             with writing(path):
@@ -103,8 +99,6 @@ def locked(path: Path) -> Iterator[bool]:
                 f"bring the model back (mv {quoted(kept[-1])} {quoted(path)}), or go on without it "
                 f"(rm {' '.join(map(quoted, unfinished))})"
             )
-        for file in unfinished:
-            file.unlink(missing_ok=True)
         yield path.exists()
 
 
@@ -113,10 +107,6 @@ def names_before(path: Path) -> Iterator[Path]:
     path = path.resolve() if path.is_symlink() else path
     for number in ("", *range(2, 1000)):
         yield path.with_name(f"{path.stem}.before{number}{path.suffix}")
-
-
-def quoted(path: Path) -> str:
-    return shlex.quote(shown(path))
 
 
 def examined(model: Model) -> str | None:

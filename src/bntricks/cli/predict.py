@@ -13,10 +13,10 @@ from cyclopts.validators import Number
 
 from bntricks.cli import console
 from bntricks.cli.app import Count, Json, Paths, Switch, Threads, app
-from bntricks.cli.models import check_targets, examined, open_model, prepare
+from bntricks.cli.models import check_target, check_targets, examined, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import shown, write_atomically, writing
+from bntricks.files import commit, held, shown, writing
 
 if TYPE_CHECKING:
     from bntricks.model import Model
@@ -169,32 +169,36 @@ def export(
         Replace files that are there already.
     """
     from bntricks.model.export import to_onnx, to_pt2
+    from bntricks.model.file import pack
 
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
     if not targets:
         raise UserError(
             "nothing to write: give --onnx FILE, --pt2 FILE, --safetensors FILE or --card FILE"
         )
-    check_targets(targets, inputs=[model], force=force)
+    check_targets(targets, inputs=[model])
     _check_ending(onnx, ".onnx", "an ONNX")
     _check_ending(pt2, ".pt2", "a torch.export")
     opened = open_model(model, net=net)
+    contents, notes = {}, {}
     if onnx is not None:
-        difference = to_onnx(opened, onnx)
-        console.say(
-            f"written to {shown(onnx)}; onnxruntime's probabilities agree to {difference:.1g}"
-        )
+        contents[onnx], difference = to_onnx(opened)
+        notes[onnx] = f"; onnxruntime's probabilities agree to {difference:.1g}"
     if pt2 is not None:
-        difference = to_pt2(opened, pt2)
-        console.say(f"written to {shown(pt2)}; its probabilities agree to {difference:.1g}")
+        contents[pt2], difference = to_pt2(opened)
+        notes[pt2] = f"; its probabilities agree to {difference:.1g}"
     if safetensors is not None:
-        opened.save(safetensors, memory=False)
-        console.say(f"written to {shown(safetensors)}, without memory")
+        contents[safetensors] = pack(opened, memory=False)
+        notes[safetensors] = ", without memory"
     if card is not None:
-        text = opened.card(title=model.name, verdict=examined(opened))
-        with writing(card):
-            write_atomically(card, text.encode())
-        console.say(f"written to {shown(card)}")
+        contents[card] = opened.card(title=model.name, verdict=examined(opened)).encode()
+    with writing(*targets), held(*targets, wait=True):
+        for path, content in contents.items():  # a killed command may have written it already
+            done = path.exists() and path.read_bytes() == content
+            check_target(path, force=force or done)
+        commit(contents)
+    for path in contents:
+        console.say(f"written to {shown(path)}{notes.get(path, '')}")
 
 
 def _check_ending(path: Path | None, ending: str, kind: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, fl
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
-from bntricks.files import shown, write_atomically
+from bntricks.files import command_line, commit, shown
 from bntricks.paper import ScaleName, Study
 from bntricks.paper.study import DECIDED
 from bntricks.runs.config import Config
@@ -151,11 +150,11 @@ def study(
         words += [word for option, value in options.items() for word in words_of(option, value)]
         words += ["--all"] * all
         words += ["--data", str(work.data)] if work.data else []
-        command = shlex.join([*words, "--out", str(work.out)])
+        command = command_line([*words, "--out", str(work.out)])
         report = build(records, chosen, scale, command=command, metrics=columns)
         _write_and_show(report, work.out, json)
         if own_study is not None:  # so that `bnt report` can judge its claims again
-            write_atomically(work.out / COPY, own_study)
+            commit({work.out / COPY: own_study})
     raise_failures(results)
 
 
@@ -214,7 +213,7 @@ def report(
     words = ["bnt", "report", *map(str, runs), "--out", str(out)]
     words += ["--study", study, "--scale", scale] if study and scale else []
     words += ["--metrics", *metrics] if metrics else []
-    command = shlex.join(words)
+    command = command_line(words)
     _write_and_show(build(records, chosen, scale, command=command, metrics=metrics), out, json)
 
 

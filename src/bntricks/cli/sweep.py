@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from bntricks.cli.app import Count, Imports, Json, Names, app, import_all, refus
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
+from bntricks.files import command_line
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -137,13 +137,13 @@ def _with_files(
     config: Config, begin: list[str], imports: tuple[str, ...], data: Path | None = None
 ) -> str:
     """A command with the options of this configuration, and the user's files where they lie."""
-    from bntricks.report.commands import run_command, words_of
+    from bntricks.report.commands import options, words_of
 
     plain = config.model_copy(update={"imports": {}})
-    words = shlex.split(run_command(plain))[2:]
+    words = options(plain)
     words += [word for own in imports for word in words_of("import", own)]
     words += [] if data is None else words_of("data", data)
-    return shlex.join(begin + words)
+    return command_line(begin + words)
 
 
 def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bntricks.doctor.charts import figures
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.tables import accuracy_table, group_table, layer_table
-from bntricks.files import write_atomically, writing
+from bntricks.files import commit, writing
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, figure_html, page_html
 
@@ -29,7 +29,7 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     layers, groups = len(diagnosis.layers), len(diagnosis.groups)
     summary = f"{layers} BatchNorm layers, {groups} groups of classes."
     with writing(path):
-        write_atomically(path, page_html(title, summary, sections, command).encode())
+        commit({path: page_html(title, summary, sections, command).encode()})
     return path
 
 

@@ -16,7 +16,7 @@ from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, abbreviated
-from bntricks.files import reading, regular_bytes, shown, write_atomically, writing
+from bntricks.files import commit, reading, regular_bytes, shown, writing
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
 from bntricks.streams.files.archive import Folder
@@ -127,7 +127,7 @@ def save_weights(net: nn.Module, path: Path) -> None:
     # Clones, as safetensors refuses tensors that share memory.
     state = {key: value.detach().cpu().clone() for key, value in net.state_dict().items()}
     with writing(path):
-        write_atomically(path, safe.save(state))
+        commit({path: safe.save(state)})
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, gather
 from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
+from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner, identity
 from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.schedules import SCHEDULES
@@ -110,7 +110,7 @@ def protocol(
             option="tasks",
         )
     return {
-        "versions": {"bntricks": version("bntricks"), "torch": str(torch.__version__)},
+        "versions": versions(),
         "method": method,
         "hyper": {**find(method).hyper(), **hyper},
         "lr": RATES.get(optimiser, RATES["sgd"]) if lr is None else lr,

@@ -27,7 +27,6 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
-from bntricks.files import write_atomically, writing
 from bntricks.model.model import Model
 from bntricks.networks.head import last_linear
 from bntricks.networks.imported import summary
@@ -60,8 +59,8 @@ class Deployed(nn.Module):
         return scores, scores.softmax(1)
 
 
-def to_onnx(model: Model, path: Path) -> float:
-    """Write the file; how far its probabilities are from the model's own, at most."""
+def to_onnx(model: Model) -> tuple[bytes, float]:
+    """An ONNX file; how far its probabilities are from the model's own, at most."""
     metadata = model.metadata
     try:
         import onnxruntime
@@ -90,14 +89,11 @@ def to_onnx(model: Model, path: Path) -> float:
         (answer,) = session.run(["probabilities"], {"images": x.numpy()})
         return torch.from_numpy(answer)
 
-    difference = check_agreement(model, probabilities)
-    with writing(path):
-        write_atomically(path, content)
-    return difference
+    return content, check_agreement(model, probabilities)
 
 
-def to_pt2(model: Model, path: Path) -> float:
-    """Write a torch.export file; how far its probabilities are from the model's own, at most."""
+def to_pt2(model: Model) -> tuple[bytes, float]:
+    """A torch.export file; how far its probabilities are from the model's own, at most."""
     metadata = model.metadata
     size = {"images": {0: torch.export.Dim("batch")}}
     description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
@@ -109,10 +105,7 @@ def to_pt2(model: Model, path: Path) -> float:
     with _quiet():
         torch.export.save(program, file, extra_files=extra)
         reloaded = torch.export.load(io.BytesIO(file.getvalue())).module()
-    difference = check_agreement(model, lambda x: reloaded(x)[1].detach())
-    with writing(path):
-        write_atomically(path, file.getvalue())
-    return difference
+    return file.getvalue(), check_agreement(model, lambda x: reloaded(x)[1].detach())
 
 
 def check_agreement(model: Model, probabilities: Callable[[Tensor], Tensor]) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +21,15 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
-from bntricks.files import parse_json, reading, regular_bytes, shown, write_atomically, writing
+from bntricks.files import (
+    commit,
+    parse_json,
+    reading,
+    regular_bytes,
+    remove_leftovers,
+    shown,
+    writing,
+)
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.metadata import FORMAT, Metadata
@@ -30,6 +39,7 @@ from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.optimisers import OPTIMISERS
 from bntricks.training.schedules import SCHEDULES
 
@@ -44,11 +54,26 @@ class UnusableError(PlannedError):
 
 
 def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
-    """Write a model, whole or not at all. What was there before is moved to `keep`, if given."""
+    """Write a model, whole or not at all. What was there before is moved to `keep`, if given. A
+    lesson that was to change it has nothing to go on from any more, and is removed."""
+    with writing(path):
+        commit({path: pack(model, memory=memory)}, keep=keep)
+        forget(path)
+
+
+def pack(model: Model, *, memory: bool = True) -> bytes:
+    """The content of a model file."""
+    description, tensors = contents(model, memory=memory)
+    description["checksum"] = checksum(description, tensors)
+    return safe.save(tensors, {KEY: json.dumps(description)})
+
+
+def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tensors]:
+    """What the model says about itself, and its tensors, as they are in its file."""
+    check_storable(model.net)
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
     changes: dict[str, Any] = {"format": FORMAT, "with_memory": complete}
-    check_storable(learner.net)
     state = learner.state_dict()
     tensors = _under("net", state["net"])
     if complete:
@@ -69,9 +94,21 @@ def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = N
     description = metadata.model_copy(update=changes).model_dump(mode="json")
     # Views of one storage would be refused, so each tensor is copied.
     copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
-    description["checksum"] = checksum(description, copies)
-    with writing(path):
-        write_atomically(path, safe.save(copies, {KEY: json.dumps(description)}), keep=keep)
+    return description, copies
+
+
+def lesson_file(path: Path) -> Path:
+    """The file in which a lesson under way is kept, hidden beside that of the model it changes."""
+    target = Path(os.path.realpath(path))
+    return target.with_name(f".{target.name}.lesson")
+
+
+def forget(path: Path) -> None:
+    """Remove such a lesson, with the images it holds, and what killed writers of it have left:
+    nobody may be teaching this model."""
+    file = lesson_file(path)
+    Checkpoints(file.parent, {}, names=(file.name,)).remove()
+    remove_leftovers(file)
 
 
 def check_storable(net: nn.Module) -> None:

@@ -19,17 +19,24 @@ from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_samples, gather
 from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
+from bntricks.recipes.lesson import next_lesson
 from bntricks.stopping import postponed
 from bntricks.streams import Images, Report
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.learner import Learner
-from bntricks.training.loop import learn_epochs
+from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.optimisers import check_rate
 from bntricks.training.progress import Progress, Sink
 
 HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
 """By default, so many passes over the new images, or as many as make so many steps."""
+
+WORTH_KEEPING = 10.0
+"""Seconds of training that are kept in a file when they are over, in case the model cannot be
+written."""
 
 
 def learn(
@@ -71,8 +78,10 @@ def teach(
     lr: float | None,
     more: bool = False,
     sink: Sink,
+    keep: Keep | None = None,
 ) -> Learned:
-    """Learn these samples as the next task."""
+    """Learn these samples as the next task, going on with the lesson where it was kept, if it
+    was."""
     check_can_learn(model)
     learner, metadata = model.learner, model.metadata
     if more:
@@ -98,17 +107,24 @@ def teach(
 
     lr = metadata.lr if lr is None else lr
     train = Images(samples.train.x, outputs[samples.train.y])
-    with undone_on_failure(learner):
-        losses = _learn_task(
-            model,
-            train,
-            present=outputs.tolist(),
-            others=others,
-            outputs=len(names),
-            epochs=epochs,
-            lr=lr,
-            sink=sink,
-        )
+    kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
+    try:
+        with undone_on_failure(learner):
+            losses = _learn_task(
+                model,
+                train,
+                present=outputs.tolist(),
+                others=others,
+                outputs=len(names),
+                epochs=epochs,
+                lr=lr,
+                sink=sink,
+                kept=kept,
+            )
+    except RunError:  # it would fail again
+        if kept is not None:
+            kept.remove()
+        raise
     task = LearnedTask(
         classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
     )
@@ -133,6 +149,7 @@ def _learn_task(
     epochs: int,
     lr: float,
     sink: Sink,
+    kept: Checkpoints | None,
 ) -> list[float]:
     """Learn samples of the classes present as a task; the mean loss of each epoch."""
     learner, metadata = model.learner, model.metadata
@@ -145,18 +162,35 @@ def _learn_task(
         offers = epochs * len(train) * len(others) // len(present)
         learner.memory.offered = max(learner.memory.filled, offers)
     # Classes of which there are more images are new ones to this task: the rest is rehearsed.
-    learner.state.lesson = replace(learner.state.lesson, new=(), old=others)
-    learner.begin(present, train.x, train.y)
+    before = learner.state.lesson = replace(learner.state.lesson, new=(), old=others)
+    lesson = next_lesson(before, present, len(train))
+    saved = None if kept is None else restored(kept, learner, lesson, train.x, epochs)
+    if saved is None:
+        learner.begin(present, train.x, train.y)
     x, y = learner.mix_in_memory(train.x, train.y)
     steps = epochs * batch_count(len(y), metadata.batch, even=metadata.even_batches)
     progress = Progress(sink, total=steps)
     learner.state.report = progress.work
-    t = learner.state.lesson.t
+    position = Position()
+    if saved is not None:
+        position = Position(**dict(saved.place))
+        progress.load_state_dict(dict(saved.losses), saved.step)
+    save: Save = (lambda position, now: None) if kept is None else saving(kept, learner, progress)
     # A request to stop is obeyed between steps: within one, compiled code may swallow it.
     with postponed() as asked_to_stop:
         learn_epochs(
-            learner, x, y, epochs=epochs, progress=progress, task=t, tasks=t, stop=asked_to_stop
+            learner,
+            x,
+            y,
+            epochs=epochs,
+            progress=progress,
+            task=lesson.t,
+            tasks=lesson.t,
+            position=position,
+            stop=asked_to_stop,
+            save=save,
         )
+    save(position, position.seconds >= WORTH_KEEPING)
     learner.end(train.x, train.y)
     learner.net.eval()
     return progress.epoch_losses

@@ -137,10 +137,14 @@ class Model:
     def export(self, path: Path | str) -> float:
         """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; how far its
         probabilities are from the model's own, at most."""
+        from bntricks.files import commit, writing
         from bntricks.model.export import to_onnx, to_pt2
 
-        write = to_pt2 if str(path).endswith(".pt2") else to_onnx
-        return write(self, Path(path))
+        path = Path(path)
+        content, difference = (to_pt2 if path.suffix == ".pt2" else to_onnx)(self)
+        with writing(path):
+            commit({path: content})
+        return difference
 
     @property
     def net(self) -> nn.Module:

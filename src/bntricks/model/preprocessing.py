@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import parse_json, reading, regular_bytes, shown
+from bntricks.files import parse_json, reading, shown, text_bytes
 
 BYTE = 1 / 255
 SMALLEST, LARGEST = 8, 1024
@@ -31,7 +31,7 @@ def read_preprocessing(path: Path) -> ImageInput:
     """What a preprocessing file says. What is done besides (the share that a crop leaves, the kind
     of interpolation) is ours: the centre square, resized."""
     with reading(path):
-        content = regular_bytes(path)
+        content = text_bytes(path)
     try:
         values = parse_json(content)
         return _understood(values.get("pretrained_cfg", values))
@@ -55,7 +55,7 @@ def read_class_names(path: Path) -> list[str]:
     """The names in a file, in the order of a network's outputs: a JSON list, `id2label` of a
     Hugging Face `config.json`, or one name on each line."""
     with reading(path):
-        content = regular_bytes(path)
+        content = text_bytes(path)
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from bntricks.errors import UserError
-from bntricks.files import parse_toml, reading, regular_bytes, shown
+from bntricks.files import parse_toml, reading, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
 from bntricks.paper.mistakes import explained
 from bntricks.paper.reported import Entry, Number, Reported
@@ -57,7 +57,7 @@ def load_study(name: str | Path) -> Study:
 
 def _own_study(path: Path) -> Study:
     with reading(path):
-        content = regular_bytes(path)
+        content = text_bytes(path)
     try:
         values = parse_toml(content.decode())
         return Study.model_validate({"name": path.stem, **values})

@@ -227,6 +227,11 @@ class Method:
         return any(Bmix in source.symbols() for source in self.sources)
 
     @property
+    def runs_over_a_moving_memory(self) -> bool:
+        """What a task runs over cannot be made again in its middle: the memory has moved on."""
+        return self.mixes and self.memory is not None and self.memory.fills == "step"
+
+    @property
     def weighs_by_size(self) -> bool:
         """Some term has the weight λ, which depends on the task's size."""
         return any(term.shared for update in self.updates for term in update.terms)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-from itertools import chain
 from typing import Any
 
+from bntricks.files import command_line
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
@@ -17,14 +16,19 @@ def command(record: Record) -> str:
 
 def run_command(config: Config) -> str:
     """The same for a run that has no record yet."""
+    return command_line([*start(config.ranks), "run", *options(config)])
+
+
+def options(config: Config) -> list[str]:
+    """Its options, as words on the command line."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper, imports, ranks = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
+    hyper, imports, _ = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
     own = {"import": list(imports)}
-    flags = [words_of(*each) for part in (own, always, changed, hyper) for each in part.items()]
-    return shlex.join([*start(ranks), "run", *chain(*flags)])
+    parts = (own, always, changed, hyper)
+    return [word for part in parts for each in part.items() for word in words_of(*each)]
 
 
 def start(ranks: int) -> list[str]:

@@ -15,15 +15,15 @@ from typing import Any
 import vl_convert
 
 from bntricks.errors import RunError, UserError
-from bntricks.files import PARTIAL, held, parse_json, regular_file, remove_leftovers, shown
+from bntricks.files import commit, parse_json, shown, text_bytes
 from bntricks.report import tidy
 from bntricks.report.build import Report
 from bntricks.report.charts import VEGA_LITE, WIDTH, Figure
 from bntricks.report.latex import to_latex
 from bntricks.report.page import Section, report_html
+from bntricks.report.pdf import pdf
 from bntricks.report.results import printed_verdicts
 from bntricks.report.tables import csv_text, to_csv, to_markdown
-from bntricks.stopping import postponed
 
 PAGE = "report.html"
 WRITTEN = ".report-files.json"
@@ -96,38 +96,23 @@ def table_files(report: Report) -> dict[str, str]:
 
 
 def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
-    """Write all of these files or none; the page's path. Each is written beside its place first,
-    so that nothing but the renaming is left to do when the first one is replaced; two writers take
-    turns, and a request to stop waits until the last one is in its place. What only an earlier
-    report wrote is removed, unless somebody has changed it since."""
+    """Write all of these files or none; the page's path. What only an earlier report wrote is
+    removed, unless somebody has changed it since."""
     written = {name: sha256(content).hexdigest() for name, content in contents.items()}
     contents = {**contents, WRITTEN: json.dumps(written, indent=1).encode()}
-    places = {regular_file(folder / name): content for name, content in contents.items()}
-    partial = {path: path.with_name(f".{path.name}{PARTIAL}") for path in places}
-    parents = {path.parent for path in (folder / PAGE, *places)}
+    places = {folder / name: content for name, content in contents.items()}
     with _writing_to(folder):
-        for parent in parents:
+        for parent in {path.parent for path in places}:
             parent.mkdir(parents=True, exist_ok=True)
-        with held(folder / PAGE, wait=True):
-            try:
-                for path, content in places.items():
-                    partial[path].write_bytes(content)
-                outdated = [*_outdated(folder, contents)]
-                with postponed():
-                    for path in places:
-                        partial[path].replace(path)
-                    for path in outdated:
-                        path.unlink()
-            finally:
-                for parent in parents:
-                    remove_leftovers(parent)
+        outdated = _outdated(folder, contents)
+        commit(places, outdated=outdated, lock=folder / f"{PAGE}.lock")
     return folder / PAGE
 
 
 def _outdated(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Path]:
     """What an earlier report left in this folder, and this one does not have."""
     try:
-        earlier = parse_json((folder / WRITTEN).read_bytes())
+        earlier = parse_json(text_bytes(folder / WRITTEN))
     except (OSError, ValueError):
         return
     for name, digest in earlier.items() if isinstance(earlier, dict) else ():
@@ -165,7 +150,7 @@ def rendered(figure: Figure) -> dict[str, bytes]:
     with _drawing(figure):
         contents = {
             "svg": drawn,
-            "pdf": vl_convert.svg_to_pdf(drawn.decode()),
+            "pdf": pdf(drawn.decode()),
             "png": vl_convert.svg_to_png(drawn.decode(), ppi=PIXELS_PER_INCH),
             "csv": csv_text(figure.rows[0], rows).encode(),
         }

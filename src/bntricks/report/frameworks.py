@@ -3,7 +3,6 @@ columns of the ablation table behind them. Recipes need torch, so they are impor
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import vl_convert
 
+from bntricks.files import command_line
 from bntricks.paper import Study
 from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
 from bntricks.report.files import PAGE, PIXELS_PER_INCH, write_whole
 from bntricks.report.markup import table_html
 from bntricks.report.page import Section, page_html
+from bntricks.report.pdf import pdf
 from bntricks.report.tables import Table, plain_cell, to_csv
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     title = "Updating frameworks" if names else study.title
     table = recipe_table(title, chosen, methods)
     words = ["bnt", "study", study.name, *(["--methods", *names] if names else [])]
-    command = shlex.join([*words, "--out", str(folder)])
+    command = command_line([*words, "--out", str(folder)])
     sections = [
         Section("frameworks", "Frameworks", _picture([*panels(methods), key], READING)),
         Section("recipes", "Recipes", table_html(table, "recipe-table")),
@@ -87,6 +88,6 @@ def _figures(methods: Sequence[tuple[str, Method]], table: Table) -> dict[str, b
     for name, drawing in {"frameworks": sheet(methods), "dilemma": dilemma()}.items():
         text = svg(drawing, card=True)
         contents[f"figures/{name}.svg"] = text.encode()
-        contents[f"figures/{name}.pdf"] = vl_convert.svg_to_pdf(text)
+        contents[f"figures/{name}.pdf"] = pdf(text)
         contents[f"figures/{name}.png"] = vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH)
     return contents

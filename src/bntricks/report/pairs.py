@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import write_atomically
+from bntricks.files import commit, writing
 from bntricks.report.charts import Figure
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.lines import curves, per_task
@@ -95,7 +95,8 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
         content = "".join((*tables, *map(figure_html, report.figures)))
         sections.append(Section(f"pair-{index}", report.title, content))
     summary = "What differs between A and B: differences are A minus B, paired by seed."
-    write_atomically(path, page_html("A and B", summary, sections, command).encode())
+    with writing(path):
+        commit({path: page_html("A and B", summary, sections, command).encode()})
 
 
 def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from bntricks.recipes.language import Method
 from bntricks.recipes.phi_share import new_share
-from bntricks.runs import checkpoint
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
 from bntricks.runs.measurements import BeforeLearning, EpochAccuracy
 from bntricks.runs.numerics import numerics
 from bntricks.runs.record import Data, Reading, Record, Seconds
-from bntricks.runs.resolve import versions
 from bntricks.streams import Stream
+from bntricks.training import checkpoint
 from bntricks.training.learner import Learner
 
 DECIDE_PHI = (
@@ -67,7 +66,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
         distinct=None if (memory := outcome.learner.memory) is None else memory.distinct,
         digest=digest(outcome.learner),
         versions={
-            **versions(),
+            **checkpoint.versions(),
             "python": platform.python_version(),
             "platform": platform.platform(),
         },

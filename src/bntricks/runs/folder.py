@@ -22,15 +22,14 @@ from bntricks.errors import PlannedError, RunError, UserError, within_memory
 from bntricks.files import (
     held,
     pack_json,
-    regular_bytes,
     remove_leftovers,
+    text_bytes,
     unpack_json,
     write_atomically,
 )
 from bntricks.methods import same_recipe
 from bntricks.networks.registry import check_named
 from bntricks.runs import probes, record_file as records
-from bntricks.runs.checkpoint import Checkpoints
 from bntricks.runs.config import Config, parse
 from bntricks.runs.describe import describe, reset_peak_memory
 from bntricks.runs.extras import Extras
@@ -41,6 +40,7 @@ from bntricks.runs.record import Record
 from bntricks.runs.resolve import as_text, made_with, resolve
 from bntricks.runs.train import Track, train
 from bntricks.streams import Stream
+from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.progress import Sink, warning
 
@@ -263,7 +263,7 @@ class _Work:
 
 def _request(folder: Path) -> dict[str, Any]:
     """What was asked for; in folders of earlier versions it has no checksum."""
-    return unpack_json(regular_bytes(folder / REQUEST), unsigned=True)
+    return unpack_json(text_bytes(folder / REQUEST), unsigned=True)
 
 
 def _extras_before(folder: Path) -> Extras:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from bntricks.errors import UserError, first_mistake
-from bntricks.files import pack_json, regular_bytes, unpack_json, write_atomically
+from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
 from bntricks.runs.measurements import Label, Part, Percent, Points
 
 PanelName = Literal["balanced", "biased", "before", "after"]
@@ -120,7 +120,7 @@ def load(path: Path) -> Map | None:
     """The map in this file, None if there is none."""
     try:
         # Maps of earlier versions have no checksum.
-        return Map.model_validate(unpack_json(regular_bytes(path), unsigned=True))
+        return Map.model_validate(unpack_json(text_bytes(path), unsigned=True))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +17,7 @@ from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessin
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import with_hyper
 from bntricks.streams import Stream, Task, View
+from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner
 
 When = Literal["end", "every task"]
@@ -72,7 +72,7 @@ def _describe(
             include={"method", "lr", "optimiser", "schedule", "even_batches", "seed"}
             | {"batch", "memory_batch"}
         ),
-        versions={"bntricks": version("bntricks"), "torch": str(torch.__version__)},
+        versions=versions(),
         hyper=with_hyper(config, stream.name).hyper,
         memory=config.memory or stream.memory,
         tasks=len(stream) if policy is not None and policy.needs_task_count else None,

@@ -13,10 +13,10 @@ from torch import nn
 from bntricks.errors import UserError
 from bntricks.files import reading, shown, write_atomically
 from bntricks.networks.registry import check_named
-from bntricks.runs import checkpoint
 from bntricks.runs.record import Record
 from bntricks.runs.train import build
 from bntricks.streams import Stream
+from bntricks.training import checkpoint
 
 NAME = "network.safetensors"
 

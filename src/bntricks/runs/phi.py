@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from bntricks.files import pack_json, regular_bytes, unpack_json, write_atomically
+from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
 from bntricks.runs.measurements import Part, Percent, Points
 
 ROUNDING = 1e-6
@@ -103,6 +103,6 @@ def load(path: Path) -> PhiAccuracies | None:
     """What was left in this file. A damaged one counts as none, for it can be made again; so does
     one of an earlier version, which has no checksum."""
     try:
-        return PhiAccuracies.model_validate(unpack_json(regular_bytes(path)))
+        return PhiAccuracies.model_validate(unpack_json(text_bytes(path)))
     except (OSError, ValueError):
         return None

@@ -15,8 +15,8 @@ from bntricks.files import (
     move,
     pack_json,
     reading,
-    regular_bytes,
     shown,
+    text_bytes,
     unpack_json,
     write_atomically,
 )
@@ -116,7 +116,7 @@ def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
         if not path.exists():
             return None
     with reading(path):
-        content = regular_bytes(path)
+        content = text_bytes(path)
     try:
         return _believed(content, path)
     except _DamagedError as error:
@@ -127,7 +127,7 @@ def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
 def read(path: Path) -> Record:
     """The record in a file, which must be there and whole."""
     with reading(path):
-        content = regular_bytes(path)
+        content = text_bytes(path)
     return parsed(content, path)
 
 

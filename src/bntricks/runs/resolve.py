@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from bntricks.streams import Stream, open_stream
 from bntricks.streams.registry import OPENERS
 from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
+from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
 from bntricks.training.optimisers import OPTIMISERS, check_rate, find_optimiser, own_momentum
 from bntricks.training.progress import Sink, warning
@@ -170,10 +170,6 @@ def made_with(config: Config, stream: Stream) -> dict[str, str]:
 
 def as_text(config: Config) -> dict[str, str]:
     return {key: json.dumps(value) for key, value in config.model_dump(mode="json").items()}
-
-
-def versions() -> dict[str, str]:
-    return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
 
 
 def check_blurry(config: Config, method: Method) -> None:

@@ -10,40 +10,36 @@ from functools import partial
 from typing import Any, Literal
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from bntricks.batch import batch_count
 from bntricks.devices import to_device
-from bntricks.errors import UserError, first_mistake
-from bntricks.files import shown
+from bntricks.errors import UserError
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
-from bntricks.runs.checkpoint import Checkpoints, pack
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
 from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
-from bntricks.runs.saved import Saved, checked
+from bntricks.runs.saved import SavedRun, checked
 from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
+from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
 from bntricks.training.learner import Learner
-from bntricks.training.loop import Position, learn_epochs
+from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.progress import Progress, Sink
+from bntricks.training.saved import fitting
 from bntricks.training.schedules import SCHEDULES
 
 Track = Literal["deferred", "every-step"]
 
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
-
-Save = Callable[[Position, bool], None]
-"""Saves a checkpoint at a position: now, or else if one is due."""
 
 
 def train(
@@ -111,6 +107,7 @@ def _train(
             position.phi = phi(learner.net)
             train = lesson.train
             learner.begin(lesson.classes, train.x, train.y, visitors=lesson.visitors)
+            position.seconds = time.perf_counter() - start
         if track == "every-step":
             progress.details = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
@@ -125,7 +122,8 @@ def _train(
                 position=position,
                 every_step=track == "every-step",
                 epoch_over=partial(epoch_over, index) if epoch_accuracy else None,
-                stop=partial(after_step, position, start, asked_to_stop, save),
+                stop=asked_to_stop,
+                save=save,
             )
         save(position, True)
         learner.end(lesson.train.x, lesson.train.y)
@@ -143,16 +141,6 @@ def _train(
         position = Position(position.lesson + 1)
         save(position, True)
     return outcome
-
-
-def after_step(
-    position: Position, start: float, asked_to_stop: Callable[[], bool], save: Save
-) -> bool:
-    """Save a checkpoint if one is due, or if the run is asked to stop; whether it is."""
-    position.seconds = time.perf_counter() - start
-    stop = asked_to_stop()
-    save(position, stop)
-    return stop
 
 
 def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
@@ -192,14 +180,12 @@ def resume(
     checkpoints: Checkpoints | None,
     outcome: Outcome,
     progress: Progress,
-    check: Callable[[dict[str, Any]], Saved],
+    check: Callable[[dict[str, Any]], SavedRun],
 ) -> tuple[Position, Save]:
     """The position to go on from, with everything as it was there, and how to save later ones."""
     unread = {"learner"} if outcome.readings is not None else {"learner", "readings"}
     measured = [each.name for each in fields(outcome) if each.name not in unread]
-    method = outcome.learner.method
-    # What such a task runs over cannot be made again once the memory has moved on.
-    whole_tasks = method.mixes and method.memory is not None and method.memory.fills == "step"
+    whole_tasks = outcome.learner.method.runs_over_a_moving_memory
 
     def save(position: Position, now: bool) -> None:
         if checkpoints is None or not (now or checkpoints.due()):
@@ -219,7 +205,7 @@ def resume(
     saved = None if checkpoints is None else checkpoints.load()
     if saved is None:
         return Position(), save
-    try:
+    with fitting("run", "train again from the start", option="force"):
         content = check(saved)
         outcome.learner.load_state_dict(dict(content.learner))
         for name in measured:
@@ -229,15 +215,6 @@ def resume(
             name: {key: to_device(value, outcome.learner.device) for key, value in then.items()}
             for name, then in position.phi.items()
         }
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, ValidationError):
-            reason = first_mistake(error)
-        else:
-            reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(
-            f"the checkpoint does not fit this run ({shown(reason)}): train again from the start",
-            remedy="force",
-        ) from None
     progress.sink({"event": "resumed", "step": progress.done, "steps": progress.total})
     return position, save
 

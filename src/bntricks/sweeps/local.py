@@ -25,6 +25,7 @@ from bntricks.errors import PlannedError, RunError
 from bntricks.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.stopping import REQUESTS
 from bntricks.sweeps.once import Training, each_once, finished
 
 if TYPE_CHECKING:
@@ -225,10 +226,11 @@ def available_cores() -> int:
 
 
 def follow_parent() -> None:
-    """Ctrl-C reaches the whole group, and the parent alone answers it. A parent that is killed
-    takes its workers with it: without it, they would hold the locks of their runs. A worker that is
-    done exits at once: tearing down torch would keep its parent waiting for a second."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C and a closed terminal reach the whole group, and the parent alone answers. A parent
+    that is killed takes its workers with it: without it, they would hold the locks of their runs. A
+    worker that is done exits at once: tearing down torch would keep its parent waiting."""
+    for request in set(REQUESTS) - {signal.SIGTERM}:
+        signal.signal(request, signal.SIG_IGN)
     atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()
     assert parent is not None

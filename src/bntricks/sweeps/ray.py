@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import HeldError, RunError, UserError
-from bntricks.files import write_atomically
+from bntricks.files import commit
 from bntricks.imports import Code, loaded
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
@@ -191,11 +191,10 @@ def _collect(record: Record, files: Mapping[str, bytes], warn: Callable[[str], N
 
 
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write what is not there already, as storage may be shared, and the record last."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in sorted(files.items(), key=lambda item: item[0] == NAME):
-        place = folder / name
-        if not place.is_file() or place.read_bytes() != content:  # storage may be shared
-            write_atomically(place, content)
+    places = {folder / name: files[name] for name in sorted(files, key=NAME.__eq__)}
+    commit({p: new for p, new in places.items() if not p.is_file() or p.read_bytes() != new})
 
 
 def _brought(folder: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -31,6 +32,10 @@ class Position:
     """φ as it was when the task began."""
 
 
+Save = Callable[[Position, bool], None]
+"""Saves a checkpoint at a position: now, or else if one is due."""
+
+
 def learn_epochs(
     learner: Learner,
     x: Tensor,
@@ -44,16 +49,18 @@ def learn_epochs(
     every_step: bool = False,
     epoch_over: Callable[[int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
+    save: Save = lambda position, now: None,
 ) -> None:
     """Observe these samples, of task number `task` of `tasks`, for so many epochs.
 
     φ is next read when the task is over, or by `epoch_over`, which is called with the number of
     each epoch that is. Until then, tracking passes that nobody would notice are left out, unless
-    `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there; from
-    the `position` it leaves behind, a later call goes on to the same bits. A loss that is not
-    finite raises, at the latest when the loop is over.
+    `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there, once
+    `save` has been called; from the `position` it leaves behind, a later call goes on to the same
+    bits. A loss that is not finite raises, at the latest when the loop is over.
     """
     position = position or Position()
+    start = time.perf_counter() - position.seconds
     images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
     per_epoch = batch_count(len(y), state.batch, even=state.even_batches)
     try:
@@ -75,7 +82,10 @@ def learn_epochs(
                 progress.emit("epoch")
                 if epoch_over is not None:
                     epoch_over(position.epoch + 1)
-            if stop():
+            position.seconds = time.perf_counter() - start
+            stopping = stop()
+            save(position, stopping)
+            if stopping:
                 break
     finally:
         state.optimiser.lr = rate

@@ -70,6 +70,18 @@ class Progress:
         """Progress of work between the steps: a warm-up, herding."""
         self.sink({"event": "work", "what": what, "done": done, "total": total})
 
+    def state_dict(self) -> dict[str, Any]:
+        """The losses so far."""
+        total = None if self._sum is None else self._sum.item()
+        return {"epochs": self.epoch_losses, "sum": total, "summed": self._summed}
+
+    def load_state_dict(self, state: dict[str, Any], step: int) -> None:
+        """Go on from this step, where another one was, and say so."""
+        self.done, self.epoch_losses = step, list(state["epochs"])
+        self._sum = None if state["sum"] is None else torch.tensor(state["sum"])
+        self._summed = state["summed"]
+        self.sink({"event": "resumed", "step": self.done, "steps": self.total})
+
     def check(self) -> None:
         """Stop if a loss was not finite."""
         bad = -1 if self.first_bad is None else int(self.first_bad)

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from bntricks.errors import UserError
-from bntricks.files import parse_json, sync
+from bntricks.files import parse_json, sync, text_bytes, write_atomically
 from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.image import Pixels, in_blocks
 from bntricks.streams.files.progress import Report, Warn
@@ -184,9 +184,7 @@ def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
     fingerprint = plan.fingerprint or digest.hexdigest()[:16]
     meta = {"shape": plan.shape, "class_names": plan.class_names, **counts}
     known_by = {"fingerprint": fingerprint, "checksum": _checksum(digest, fingerprint)}
-    (folder / META).write_text(json.dumps(meta | known_by))
-    sync(folder / META)
-    sync(folder)
+    write_atomically(folder / META, json.dumps(meta | known_by).encode())
     return folder
 
 
@@ -221,7 +219,7 @@ def _load(folder: Path) -> Dataset | None:
 def _verified(folder: Path, state: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
     """What an entry says about itself, once every byte of it has been read and found right; again
     only when its files are not in the same state any more."""
-    meta: dict[str, Any] = parse_json((folder / META).read_bytes())
+    meta: dict[str, Any] = parse_json(text_bytes(folder / META))
     shape, names, counts = meta["shape"], meta["class_names"], [meta[kind] for kind in KINDS]
     digest = _start_digest(shape, names, *counts)
     for kind, (_, size, _), of_class in zip(KINDS, state[1:], counts, strict=True):

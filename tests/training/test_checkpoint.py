@@ -10,8 +10,16 @@ from hypothesis import given, strategies as st
 
 from bntricks.errors import UserError
 from bntricks.files import remove_leftovers
-from bntricks.runs import checkpoint
-from bntricks.runs.checkpoint import BEFORE, MAGIC, NEWEST, Checkpoints, CorruptError, pack, unpack
+from bntricks.training import checkpoint
+from bntricks.training.checkpoint import (
+    BEFORE,
+    MAGIC,
+    NEWEST,
+    Checkpoints,
+    CorruptError,
+    pack,
+    unpack,
+)
 
 pytestmark = pytest.mark.fault
 
@@ -107,7 +115,7 @@ def test_the_one_before_serves_when_the_newest_is_torn(tmp_path):
     (tmp_path / BEFORE).write_bytes(b"")
     assert kept.load() is None
     assert len(warnings) == 2
-    assert "the run starts over" in warnings[1]
+    assert "starting over" in warnings[1]
 
 
 def make_folder(path):

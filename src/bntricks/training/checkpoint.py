@@ -1,22 +1,25 @@
-"""The exact state of a run on disk: whole or absent, checked, and never unpickled.
+"""The exact state of a training on disk: whole or absent, checked, and never unpickled.
 
 A state is nested dicts of tensors and plain values. On disk it is a line with a SHA-256 of the
 rest, a line of JSON for the plain values, and a safetensors block, so that a torn or altered file
-is noticed before anything of it is used. Two generations are kept: if the newest cannot be read,
-the one before it can.
+is noticed before anything of it is used. Of a run two generations are kept: if the newest cannot be
+read, the one before it can.
 """
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import safetensors.torch as safe
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
@@ -34,10 +37,11 @@ class CorruptError(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one run: saved when due, loaded from the newest that is whole.
+    """The checkpoints of one training: saved when due, loaded from the newest that is whole.
 
-    `made_with` is what a state depends on (configuration, data, versions): a state made with
-    something else is refused, because going on from it would give neither run. What a state does
+    `names` are the files of the newest one and of those before it. `made_with` is what a state
+    depends on (configuration, data, versions): a state made with something else is refused, or
+    with `discards` removed, because going on from it would give neither result. What a state does
     not name, because it is older than that option, has the value in `defaults`. With `writes` off,
     another process writes them.
     """
@@ -47,19 +51,24 @@ class Checkpoints:
         folder: Path,
         made_with: dict[str, str],
         *,
+        names: tuple[str, ...] = (NEWEST, BEFORE),
+        discards: bool = False,
         defaults: Mapping[str, str] = MappingProxyType({}),
         seconds: float = 120.0,
         writes: bool = True,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.folder, self.made_with, self.warn = folder, made_with, warn
-        self.defaults = defaults
+        self.files = tuple(folder / name for name in names)
+        self.made_with, self.defaults = made_with, defaults
+        self.discards, self.warn = discards, warn
         self.seconds, self.writes = seconds, writes
         self.saved_at = time.monotonic()
 
     def read_only(self) -> Checkpoints:
         """The same, for a process beside the one that writes them."""
-        return Checkpoints(self.folder, self.made_with, defaults=self.defaults, writes=False)
+        other = copy.copy(self)
+        other.writes, other.warn = False, lambda text: None
+        return other
 
     def due(self) -> bool:
         return self.writes and time.monotonic() - self.saved_at >= self.seconds
@@ -67,15 +76,16 @@ class Checkpoints:
     def save(self, state: State) -> None:
         if not self.writes:
             return
-        newest = self.folder / NEWEST
+        newest, *before = self.files
         content = pack({"made_with": self.made_with, "state": state})
-        write_atomically(newest, content, keep=self.folder / BEFORE)
-        self.saved_at = time.monotonic()
+        try:
+            write_atomically(newest, content, keep=next(iter(before), None))
+        finally:  # where one could not be written, the next may be due later
+            self.saved_at = time.monotonic()
 
     def load(self) -> State | None:
         """The newest state that is whole, None if there is none."""
-        for name in (NEWEST, BEFORE):
-            path = self.folder / name
+        for path in self.files:
             try:
                 content = unpack(regular_bytes(path))
                 made_with, state = dict(content["made_with"]), dict(content["state"])
@@ -83,39 +93,50 @@ class Checkpoints:
                 continue
             except (OSError, CorruptError, KeyError, TypeError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or error
-                after = "trying the one before it" if name == NEWEST else "the run starts over"
+                after = "starting over" if path == self.files[-1] else "trying the one before it"
                 self.warn(f"{shown(path)} is not a whole checkpoint ({reason}): {after}")
                 if self.writes:  # so that it never takes the place of a whole one
                     _set_aside(path)
                 continue
-            self._refuse_others(path, {**self.defaults, **made_with})
-            return state
+            if self._is_ours(path, {**self.defaults, **made_with}):
+                return state
+            self.remove()
         return None
 
     def exist(self) -> bool:
-        return any((self.folder / name).exists() for name in (NEWEST, BEFORE))
+        return any(path.exists() for path in self.files)
 
     def remove(self) -> None:
-        for name in (NEWEST, BEFORE):
-            if (path := self.folder / name).is_dir():
+        for path in self.files:
+            if path.is_dir():
                 _set_aside(path)
             path.unlink(missing_ok=True)
             if _aside(path).is_file():
                 _aside(path).unlink()
 
-    def _refuse_others(self, path: Path, made_with: dict[str, str]) -> None:
+    def _is_ours(self, path: Path, made_with: dict[str, str]) -> bool:
         keys = sorted({*made_with, *self.made_with})
-        differing = [
+        differing = [key for key in keys if made_with.get(key) != self.made_with.get(key)]
+        if not differing:
+            return True
+        if self.discards:
+            names = ", ".join(differing)
+            self.warn(f"{shown(path)} was begun with different {names}: it is discarded")
+            return False
+        values = (
             f"{key} {made_with.get(key, 'unset')} (now {self.made_with.get(key, 'unset')})"
-            for key in keys
-            if made_with.get(key) != self.made_with.get(key)
-        ]
-        if differing:
-            raise UserError(
-                f"{path} was made with different values: {', '.join(differing)}; go back to what "
-                "it was made with, or train again from the start",
-                remedy="force",
-            )
+            for key in differing
+        )
+        raise UserError(
+            f"{path} was made with different values: {', '.join(values)}; go back to what it was "
+            "made with, or train again from the start",
+            remedy="force",
+        )
+
+
+def versions() -> dict[str, str]:
+    """Of the code that bits depend on."""
+    return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
 
 
 def _set_aside(path: Path) -> None:
