@@ -62,6 +62,15 @@ def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch
     assert (path.read_bytes(), keep.read_bytes()) == (b"new", b"old")
 
 
+@pytest.mark.fault
+def test_a_file_that_a_killed_writer_has_kept_already_gets_no_third_name(tmp_path):
+    path, keep = tmp_path / "m", tmp_path / "m.before"
+    path.write_bytes(b"old")
+    keep.hardlink_to(path)
+    write_atomically(path, b"new", keep=keep)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"m": b"new", "m.before": b"old"}
+
+
 def _no_links(self, target):
     raise OSError(95, "Operation not supported")
 

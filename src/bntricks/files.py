@@ -95,7 +95,7 @@ def _keep(path: Path, keep: Path) -> None:
             shutil.copyfile(path, beside)
             sync(beside)
         beside.replace(keep)
-    finally:  # of two names of one file, a rename leaves both
+    finally:  # a rename leaves both names if they are of one file already
         beside.unlink(missing_ok=True)
 
 
