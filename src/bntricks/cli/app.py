@@ -43,6 +43,7 @@ def whole(**limits: int) -> Parameter:
 
 
 Count = Annotated[int, whole(gte=1)]
+Seeds = Annotated[int, whole(gte=1, lte=10_000)]
 Threads = Annotated[int, whole(gte=1, lte=1024)]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]

@@ -20,7 +20,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Switch, app
+from bntricks.cli.app import Count, Json, Seeds, Switch, app
 from bntricks.cli.printing import print_json, raise_failures, spread
 from bntricks.runs.config import Config
 
@@ -60,7 +60,7 @@ EXAMINED = (
 def demo(
     *,
     quick: Switch = False,
-    seeds: Count = 5,
+    seeds: Seeds = 5,
     own_order: Switch = False,
     workers: Count | None = None,
     out: Path = Path("runs"),

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
+from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
@@ -49,7 +49,7 @@ def study(
     /,
     *,
     scale: ScaleName | None = None,
-    seeds: Count | None = None,
+    seeds: Seeds | None = None,
     methods: Names = (),
     streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
     all: Switch = False,

@@ -11,14 +11,14 @@ import errno
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 
-from bntricks.errors import PlannedError, RunError, UserError, within_memory
+from bntricks.errors import HeldError, PlannedError, RunError, UserError, within_memory
 from bntricks.files import (
     held,
     pack_json,
@@ -46,7 +46,7 @@ from bntricks.training.events import Event, Sink, silent, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-LOG = "log.jsonl"
+LOG, LOCK = "log.jsonl", "lock"
 
 
 def run(
@@ -81,14 +81,6 @@ def run(
     folder = Path(out) / config.identity(stream.fingerprint)
     warn = warning(sink)
     with _writing_to(folder):
-        record = None if force else finished(config, stream, out, warn)
-        if record is not None and extras.there(record, folder, stream):
-            extras.check_there(record, folder, stream)
-            if record.path != folder:
-                folder.mkdir(parents=True, exist_ok=True)
-                records.save(record, folder)
-            record = record.model_copy(update={"path": folder, "already_there": True})
-            return record.read_as(reading)
         checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
@@ -96,6 +88,17 @@ def run(
             seconds=checkpoint_seconds,
             warn=warn,
         )
+        record = None if force else finished(config, stream, out, warn)
+        if record is not None and extras.there(record, folder, stream):
+            extras.check_there(record, folder, stream)
+            if record.path != folder:
+                folder.mkdir(parents=True, exist_ok=True)
+                with held(folder, lock=folder / LOCK):
+                    remove_leftovers(folder)
+                    records.save(record, folder)
+            _tidy(folder, checkpoints, record, stream)
+            record = record.model_copy(update={"path": folder, "already_there": True})
+            return record.read_as(reading)
         work = _Work(config, stream, folder, checkpoints, track, extras)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
@@ -185,7 +188,7 @@ class _Work:
         folder = self.folder
         fresh = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
-        with held(folder, lock=folder / "lock"):
+        with held(folder, lock=folder / LOCK):
             remove_leftovers(folder)
             if force:
                 records.set_aside(folder)
@@ -272,6 +275,16 @@ def _extras_before(folder: Path) -> Extras:
         return Extras.parse(_request(folder))
     except (OSError, ValueError, KeyError, TypeError):
         return Extras()
+
+
+def _tidy(folder: Path, checkpoints: Checkpoints, record: Record, stream: Stream) -> None:
+    """Remove what a process left that was killed when its record was written. What the record has
+    not yet is still to be trained, from these checkpoints."""
+    left = checkpoints.exist() or (folder / LOCK).exists()
+    if left and _extras_before(folder).there(record, folder, stream):
+        with suppress(HeldError, OSError), held(folder, lock=folder / LOCK):
+            remove_leftovers(folder)
+            checkpoints.remove()
 
 
 @contextmanager
