@@ -27,10 +27,10 @@ from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.stopping import REQUESTS
 from bntricks.sweeps.once import Training, each_once, finished
+from bntricks.training.events import Event, Sink, silent
 
 if TYPE_CHECKING:
     from bntricks.runs.models import When
-    from bntricks.training.events import Event, Sink, silent
 
 DEATHS = 3
 """How often a worker may die at the same run before that run has failed."""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.training.events import Event, Sink
 
 if TYPE_CHECKING:
     from bntricks.sweeps.local import Failure, Shared
-    from bntricks.training.events import Event, Sink
 
 
 @dataclass(frozen=True, slots=True)

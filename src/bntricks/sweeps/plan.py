@@ -12,11 +12,11 @@ from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
 from bntricks.sweeps.once import trainings
+from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
     from bntricks.streams import Stream
     from bntricks.sweeps.local import Shared
-    from bntricks.training.events import Sink, silent
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""

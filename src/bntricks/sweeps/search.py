@@ -16,10 +16,10 @@ from bntricks.errors import UserError, did_you_mean
 from bntricks.report.search import Cell, SearchResult
 from bntricks.runs.config import Config
 from bntricks.sweeps.local import Failure, Shared, sweep
+from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
-    from bntricks.training.events import Sink, silent
 
 VALIDATION = 0.1
 """The share of training images that cells are compared on, unless the configuration names one."""
