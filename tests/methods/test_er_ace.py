@@ -8,7 +8,7 @@ from bntricks import Batch, Method, bn_tricks, make
 from bntricks.recipes.language import Pass
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import ace, ce, las
-from bntricks.training.options import TrainingOptions
+from bntricks.recipes.options import TrainingOptions
 from helpers.twin import CLASSES, EVEN, UNEVEN, side_by_side, stacked
 
 pytestmark = pytest.mark.reference

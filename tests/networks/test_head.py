@@ -11,7 +11,6 @@ from bntricks.networks.head import grow
 from bntricks.recipes.language import Pass
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import fdr, kd
-from bntricks.training.options import TrainingOptions
 
 
 def network():
@@ -56,7 +55,7 @@ def memory_of_two_heads():
 
 
 def a_pass(logits, batch):
-    return Pass(logits, batch, Lesson(), net=None, options=TrainingOptions())
+    return Pass(logits, batch, Lesson(), net=None)
 
 
 def test_stored_logits_are_compared_on_the_outputs_they_had():

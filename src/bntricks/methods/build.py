@@ -11,9 +11,9 @@ from bntricks.methods import make
 from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.recipes.language import Method
+from bntricks.recipes.options import TrainingOptions
 from bntricks.seeds import Generators
 from bntricks.training.learner import Learner
-from bntricks.training.options import TrainingOptions
 
 
 def build_learner(

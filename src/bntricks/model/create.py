@@ -18,12 +18,12 @@ from bntricks.model.metadata import Metadata, Network, Preprocessing, Value
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, gather
 from bntricks.networks.options import NetworkOptions
+from bntricks.recipes.options import TrainingOptions
 from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
 from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner, identity
 from bntricks.training.optimisers import OPTIMISERS
-from bntricks.training.options import TrainingOptions
 from bntricks.training.schedules import SCHEDULES
 
 V = TypeVar("V", bound=Value)

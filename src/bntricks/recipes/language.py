@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from torch import Tensor
 
 from bntricks.recipes.classifiers import LINEAR, Classifier
+from bntricks.recipes.options import TrainingOptions
 from bntricks.recipes.symbols import (
     BM,
     BM2,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from bntricks.recipes.averages import Average
     from bntricks.recipes.lesson import Lesson
     from bntricks.recipes.policies import Policy
-    from bntricks.training.options import TrainingOptions
     from bntricks.training.state import State
     from bntricks.training.step import Draws
 
@@ -82,9 +82,9 @@ class Pass:
     batch: Batch
     lesson: Lesson
     net: nn.Module
-    options: TrainingOptions
     features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
     labels: Tensor | None = None  # of the whole batch, which ranks may share, on the host
+    options: TrainingOptions = field(default_factory=TrainingOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from bntricks.errors import UserError
 from bntricks.files import parse_json
 from bntricks.networks.options import NetworkOptions
 from bntricks.options import Option, Options
-from bntricks.recipes.options import RecipeOptions
-from bntricks.training.options import TrainingOptions
+from bntricks.recipes.options import RecipeOptions, TrainingOptions
 
 REVISION = 1
 """Raised whenever the same configuration would train to different bits than before."""

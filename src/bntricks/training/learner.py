@@ -26,6 +26,7 @@ from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
+from bntricks.recipes.options import TrainingOptions
 from bntricks.recipes.protocols import (
     check_memory,
     check_task_count,
@@ -34,7 +35,6 @@ from bntricks.recipes.protocols import (
 )
 from bntricks.seeds import Generators
 from bntricks.training.optimisers import check_rate, find_optimiser
-from bntricks.training.options import TrainingOptions
 from bntricks.training.schedules import SCHEDULES, Schedule
 from bntricks.training.snapshot import previous, restore, snapshot
 from bntricks.training.state import Cost, State, View, no_samples

@@ -19,9 +19,9 @@ from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
+from bntricks.recipes.options import TrainingOptions
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
-from bntricks.training.options import TrainingOptions
 from bntricks.training.schedules import Schedule, constant
 from bntricks.training.twins import Twin
 

@@ -236,7 +236,7 @@ def _forward(state: State, norms: BatchNorms, batch: Batch, terms: Iterable[Term
         logits, features = state.forward_with_features(batch.x, batch.stored, norms)
     else:
         logits = state.forward(batch.x, batch.stored, norms)
-    return Pass(logits, batch, state.lesson, state.net, state.options, features)
+    return Pass(logits, batch, state.lesson, state.net, features, options=state.options)
 
 
 def _weight(state: State, term: Term) -> float:
