@@ -65,6 +65,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.runs.config import Config as Config
     from bntricks.runs.folder import run as run
     from bntricks.runs.record import Record as Record
+    from bntricks.runs.request import Request as Request
     from bntricks.runs.train import train as train
     from bntricks.streams import (
         View as View,
@@ -110,6 +111,7 @@ _NAMES = {
     "runs.config": "Config",
     "runs.folder": "run",
     "runs.record": "Record",
+    "runs.request": "Request",
     "runs.train": "train",
     "streams": "View from_arrays open_stream rearrange",
     "sweeps.local": "Failure Shared sweep",

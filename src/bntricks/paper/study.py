@@ -24,11 +24,11 @@ from bntricks.errors import InvalidOptions, UserError, did_you_mean
 from bntricks.paper.claims import Claim, Side, Statement
 from bntricks.paper.mistakes import explained
 from bntricks.runs.config import Config
+from bntricks.runs.request import ProbeName
 
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 """From the largest to the smallest."""
-ProbeName = Literal["statistics", "overlap", "phi"]
 
 
 def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal
+from typing import Any
+from warnings import warn
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from bntricks.recipes.as_published import corrupted
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
 from bntricks.runs.readings import readings, recipe
+from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
 from bntricks.stopping import postponed
@@ -35,8 +37,6 @@ from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.progress import Progress
 from bntricks.training.saved import fitting
 
-Track = Literal["deferred", "every-step"]
-
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
 
@@ -44,44 +44,47 @@ Probe = Callable[[Learner, Stream, int], None]
 def train(
     config: Config,
     stream: Stream,
+    request: Request | None = None,
     *,
-    track: Track = "deferred",
     sink: Sink = silent,
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
-    epoch_accuracy: bool = False,
-    read: bool = False,
+    **options: Any,
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
-    after each task and, if `epoch_accuracy` is wanted, after each epoch. With `read`, labels are
-    read off in every way that this training allows."""
+    after each task and, if `epoch_accuracy` is requested, after each epoch. With `readings`, labels
+    are read off in every way that this training allows. `options` are those of a `Request`, if none
+    is given."""
+    if "read" in options:  # until 0.4
+        warn("train(read=…) is now called readings", FutureWarning, stacklevel=2)
+        options["readings"] = options.pop("read")
+    request = Request.of(**options) if request is None else request
     with arithmetic(config.precision, deterministic=config.deterministic):
-        return _train(config, stream, track, sink, checkpoints, probe, ranks, epoch_accuracy, read)
+        return _train(config, stream, request, sink, checkpoints, probe, ranks)
 
 
 def _train(
     config: Config,
     stream: Stream,
-    track: Track,
+    request: Request,
     sink: Sink,
     checkpoints: Checkpoints | None,
     probe: Probe | None,
     ranks: Ranks,
-    epoch_accuracy: bool,
-    read: bool,
 ) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
-    learner = build(config, stream, read=read)
+    learner = build(config, stream, read=request.readings)
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
     if config.compile:
         compile_passes(learner, stream.shape)
+    every_step = request.track == "every-step"
     tasks = len(stream)
-    outcome = Outcome.unmeasured(learner, tasks, read=read)
-    if epoch_accuracy and not (foresees(learner) or learner.method.joint):
+    outcome = Outcome.unmeasured(learner, tasks, read=request.readings)
+    if request.epoch_accuracy and not (foresees(learner) or learner.method.joint):
         raise UserError(
             f"{config.method} reads labels off what it keeps when a task is over, so it has no "
             "accuracy before that",
@@ -108,7 +111,7 @@ def _train(
             train = lesson.train
             learner.begin(lesson.classes, train.x, train.y, visitors=lesson.visitors)
             position.seconds = time.perf_counter() - start
-        if track == "every-step":
+        if every_step:
             progress.drift = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
         with postponed() if ranks.size == 1 else nullcontext(lambda: False) as asked_to_stop:
@@ -120,8 +123,8 @@ def _train(
                 task=index + 1,
                 tasks=tasks,
                 position=position,
-                every_step=track == "every-step",
-                epoch_over=partial(epoch_over, index) if epoch_accuracy else None,
+                every_step=every_step,
+                epoch_over=partial(epoch_over, index) if request.epoch_accuracy else None,
                 stop=asked_to_stop,
                 save=save,
             )

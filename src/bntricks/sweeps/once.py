@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.runs.request import Request
 from bntricks.training.events import Event, Sink
 
 if TYPE_CHECKING:
-    from bntricks.sweeps.local import Failure, Shared
+    from bntricks.sweeps.local import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Training:
     """Whether some of these are read off its network in another way."""
 
 
-Train = Callable[[Sequence[Training], "Shared", "Sink"], Sequence["Record | Failure"]]
+Train = Callable[[Sequence[Training], Request, "Sink"], Sequence["Record | Failure"]]
 """Trains all of these, side by side, and tells the sink what happens with the index of each."""
 
 
@@ -46,7 +47,7 @@ class _Run:
 
 
 def each_once(
-    configs: Sequence[Config], shared: Shared, train: Train, sink: Sink
+    configs: Sequence[Config], shared: Request, train: Train, sink: Sink
 ) -> list[Record | Failure]:
     """The results of all of these runs, in order. Two processes cannot train in one folder."""
     groups = _groups(configs)

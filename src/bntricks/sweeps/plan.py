@@ -15,8 +15,8 @@ from bntricks.sweeps.once import trainings
 from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
+    from bntricks.runs.request import Request
     from bntricks.streams import Stream
-    from bntricks.sweeps.local import Shared
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""
@@ -114,25 +114,26 @@ def check_claims(study: Study, scale: ScaleName) -> None:
                 )
 
 
-def seconds_left(configs: Sequence[Config], shared: Shared, sink: Sink = silent) -> float:
+def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
     """About how long what is still to be trained for these runs takes on one core, from the times
     of a few steps."""
     from bntricks.batch import batch_count
-    from bntricks.runs.extras import Extras
     from bntricks.runs.folder import finished
+    from bntricks.runs.outputs import Outputs
     from bntricks.runs.readings import trunk
     from bntricks.runs.resolve import resolve
 
     total, measured = 0.0, dict[str, float]()
     for training in trainings(configs):
-        stream, asked = resolve(training.config, shared.data, sink)
+        stream, asked = resolve(training.config, request.data, sink)
         config = trunk(asked)
-        readings = shared.readings or training.readings or config != asked
-        extras = Extras(shared.probe, shared.keep_network, readings=readings)
-        folder = shared.out / config.identity(stream.fingerprint)
+        readings = request.readings or training.readings or config != asked
+        own = request.model_copy(update={"readings": readings})
+        folder = request.out / config.identity(stream.fingerprint)
+        outputs = Outputs(own, config, stream, folder)
         with suppress(UserError):  # which is for the run itself to say
-            record = finished(config, stream, shared.out, warn=lambda text: None)
-            if record is not None and extras.there(record, folder, stream) and not shared.force:
+            record = finished(config, stream, request.out, warn=lambda text: None)
+            if record is not None and outputs.there(record) and not request.force:
                 continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -15,7 +15,8 @@ import numpy as np
 from bntricks.errors import UserError, did_you_mean
 from bntricks.report.search import Cell, SearchResult
 from bntricks.runs.config import Config
-from bntricks.sweeps.local import Failure, Shared, sweep
+from bntricks.runs.request import Request
+from bntricks.sweeps.local import Failure, sweep
 from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def search(
     *,
     draws: int | None = None,
     seeds: int = 3,
-    shared: Shared = Shared(),  # noqa: B008 (frozen)
+    shared: Request = Request(),  # noqa: B008 (frozen)
     workers: int | None = None,
     sink: Sink = silent,
 ) -> SearchResult:
