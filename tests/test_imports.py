@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bntricks import NETWORKS, Config, UserError, import_code, run
-from bntricks.imports import loaded, own_fault
 from bntricks.methods import METHODS, entries
+from bntricks.plugins.imports import loaded, own_fault
 from bntricks.report.commands import run_command
 from bntricks.report.groups import group
 from bntricks.runs.folder import resume

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bntricks import HEADS, NETWORKS, NORMS, OPTIMISERS, RECALIBRATIONS, imports
+from bntricks import HEADS, NETWORKS, NORMS, OPTIMISERS, RECALIBRATIONS
 from bntricks.methods import METHODS
+from bntricks.plugins import imports
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.streams import registry
 from bntricks.training.schedules import SCHEDULES

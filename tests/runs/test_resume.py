@@ -15,7 +15,7 @@ from bntricks.runs.checkpoint import NEWEST, Checkpoints, digest, pack, unpack
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
-from bntricks.stopping import postponed
+from bntricks.system.stopping import postponed
 from bntricks.training.loop import Position, batches
 
 pytestmark = pytest.mark.fault

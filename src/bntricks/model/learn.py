@@ -20,8 +20,8 @@ from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples, check_samples, gather
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.networks.head import last_linear
-from bntricks.stopping import postponed
 from bntricks.streams import Images, Report
+from bntricks.system.stopping import postponed
 from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.optimisers import check_rate

@@ -12,9 +12,9 @@ from torch import Generator, nn
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.imports import import_code
 from bntricks.networks.norms import bound, describe
-from bntricks.registry import Registry
+from bntricks.plugins.imports import import_code
+from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 Builder = Callable[..., nn.Module]

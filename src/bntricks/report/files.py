@@ -23,7 +23,7 @@ from bntricks.report.latex import to_latex
 from bntricks.report.page import Section, report_html
 from bntricks.report.results import printed_verdicts
 from bntricks.report.tables import csv_text, to_csv, to_markdown
-from bntricks.stopping import postponed
+from bntricks.system.stopping import postponed
 
 PAGE = "report.html"
 WRITTEN = ".report-files.json"

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from bntricks.batch import batch_count
-from bntricks.devices import to_device
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import shown
 from bntricks.methods.build import build_learner
@@ -27,9 +26,10 @@ from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import Saved, checked
-from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
+from bntricks.system.devices import to_device
+from bntricks.system.stopping import postponed
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
 from bntricks.training.learner import Learner

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import PlannedError, RunError
-from bntricks.imports import Code, loaded, own_fault
+from bntricks.plugins.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.sweeps.once import Training, each_once, finished

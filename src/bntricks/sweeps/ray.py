@@ -23,15 +23,15 @@ from typing import Any
 
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import write_atomically
-from bntricks.imports import Code, loaded
+from bntricks.plugins.imports import Code, loaded
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.readings import name_of
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
-from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, Shared, failure, train_one
 from bntricks.sweeps.once import Training, each_once
+from bntricks.system.stopping import REQUESTS, postponed
 from bntricks.training.progress import Sink, warning
 
 POLL_SECONDS = 0.3
