@@ -1,4 +1,4 @@
-"""A drawing as a value: boxes with text, words, arrows and ovals at known places, and about how
+"""A drawing as a value: boxes with text, words and arrows at known places, and about how
 wide their text gets."""
 
 from __future__ import annotations
@@ -65,20 +65,7 @@ class Line:
     width: float = 1.8
 
 
-@dataclass(frozen=True, slots=True)
-class Oval:
-    """An ellipse around a point: a region if it is large, a sample if it is small."""
-
-    x: float
-    y: float
-    rx: float
-    ry: float
-    fill: str = "none"
-    shade: float = 1.0
-    stroke: str = "none"
-
-
-Shape = Box | Words | Line | Oval
+Shape = Box | Words | Line
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from bntricks.report.diagrams.drawing import (
     Box,
     Drawing,
     Line,
-    Oval,
     Shape,
     Words,
 )
@@ -50,11 +49,6 @@ def _shape(shape: Shape) -> str:
             return _text(shape)
         case Line():
             return _line(shape)
-        case Oval(x, y, rx, ry, fill, shade, stroke):
-            return (
-                f'<ellipse cx="{_number(x)}" cy="{_number(y)}" rx="{_number(rx)}" '
-                f'ry="{_number(ry)}" {_paint(fill, shade, stroke)}/>'
-            )
 
 
 def _box(box: Box) -> Iterator[str]:
