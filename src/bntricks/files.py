@@ -94,9 +94,8 @@ def _keep(path: Path, keep: Path) -> None:
             shutil.copyfile(path, beside)
             sync(beside)
         beside.replace(keep)
-    except BaseException:
+    finally:  # of two names of one file, a rename leaves both
         beside.unlink(missing_ok=True)
-        raise
 
 
 def _partial(path: Path) -> Path:

@@ -19,7 +19,7 @@ from bntricks.model.samples import gather
 from bntricks.model.unfinished import checkpoints
 from bntricks.streams import View
 from bntricks.training.checkpoint import Checkpoints, pack, unpack
-from helpers.colours import FIRST, SECOND, pictures
+from helpers.colours import FIRST, SECOND, pictures, write_folder
 from helpers.command_line import bnt as bnt_here
 
 pytestmark = pytest.mark.fault
@@ -273,7 +273,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_step(
     command = ("learn", second, "--into", model, *EPOCHS)
     with monkeypatch.context() as patch:
         patch.setattr("bntricks.model.learn.WORTH_KEEPING", 0)
-        patch.setattr("bntricks.model.file.write_atomically", full)
+        patch.setattr("bntricks.model.file.commit", full)
         done = bnt(*command)
     assert (done.code, done.out) == (1, "")
     said = done.err.splitlines()[-1]
