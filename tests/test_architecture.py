@@ -15,7 +15,7 @@ PIECES = {"batch", "devices", "errors", "files", "imports", "intervals"}
 PIECES |= {"memory", "norm", "registry", "seeds", "stopping"}
 COMMAND_LINES = {
     "report/commands.py",  # the command that makes a run again, for a reader to copy
-    "report/frameworks.py",
+    "report/diagrams/frameworks.py",
     "bench/start_up.py",  # starts `bnt --help` to time it
     "bench/device.py",  # starts a run under torchrun
 }

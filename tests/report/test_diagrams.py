@@ -14,15 +14,8 @@ from bntricks.paper import load_study
 from bntricks.recipes.language import BM, Balanced, Bb, Bt, Copies, Loss, Method, Symbol
 from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Policy, Reservoir
-from bntricks.report.diagrams import (
-    fixed,
-    legend,
-    panels,
-    sheet,
-    svg,
-)
-from bntricks.report.diagrams.drawing import Box, Line, Words, text_width, wrapped
-from bntricks.report.diagrams.panels import PHI, THETA
+from bntricks.report.diagrams.drawing import Box, Line, Words, fixed, svg, text_width, wrapped
+from bntricks.report.diagrams.panels import PHI, THETA, legend, panels, sheet
 from bntricks.report.diagrams.passes import passes
 from bntricks.training.learner import Learner
 from helpers.records import HOSTILE

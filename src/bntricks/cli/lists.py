@@ -132,7 +132,7 @@ def norms(
 
 def _draw(path: Path) -> None:
     from bntricks.files import commit, writing
-    from bntricks.report.diagrams import fixed
+    from bntricks.report.diagrams.drawing import fixed
 
     with writing(path):
         commit({path: fixed("norms").encode()})

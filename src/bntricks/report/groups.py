@@ -14,14 +14,13 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
+from bntricks.report.protocol import OF_THE_MEMORY, OF_THE_METHOD
 from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import drawable
+from bntricks.report.tables.table import drawable
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
-OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
-OF_THE_MEMORY = {"memory", "memory_batch"}
 _DEFAULTS = Config().model_dump(mode="json")
 
 

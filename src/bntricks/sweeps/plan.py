@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.report.groups import OF_THE_MEMORY
-from bntricks.report.verdicts import DROPPED
+from bntricks.report.protocol import DROPPED, OF_THE_MEMORY
 from bntricks.runs.config import NOT_PROTOCOL, Config, parse
 from bntricks.sweeps.once import trainings
 

@@ -12,12 +12,11 @@ import vl_convert
 
 from bntricks.files import command_line
 from bntricks.paper import Study
-from bntricks.report.diagrams import fixed, legend, panels, sheet, svg
-from bntricks.report.files import PAGE, PIXELS_PER_INCH, write_whole
-from bntricks.report.markup import table_html
-from bntricks.report.page import Section, page_html
-from bntricks.report.pdf import pdf
-from bntricks.report.tables import Table, plain_cell, to_csv
+from bntricks.report.diagrams.drawing import fixed, svg
+from bntricks.report.diagrams.panels import legend, panels, sheet
+from bntricks.report.files import PAGE, PIXELS_PER_INCH, pdf, write_whole
+from bntricks.report.page.html import Section, page_html, table_html
+from bntricks.report.tables.table import Table, plain_cell, to_csv
 
 if TYPE_CHECKING:
     from bntricks.recipes.language import Method
