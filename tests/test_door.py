@@ -62,6 +62,15 @@ def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch
     assert (path.read_bytes(), keep.read_bytes()) == (b"new", b"old")
 
 
+@pytest.mark.fault
+def test_a_file_that_a_killed_writer_has_kept_already_gets_no_third_name(tmp_path):
+    path, keep = tmp_path / "m", tmp_path / "m.before"
+    path.write_bytes(b"old")
+    keep.hardlink_to(path)
+    write_atomically(path, b"new", keep=keep)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"m": b"new", "m.before": b"old"}
+
+
 def _no_links(self, target):
     raise OSError(95, "Operation not supported")
 
@@ -190,7 +199,7 @@ def test_no_damage_of_a_probes_file_or_a_request_is_silent(tmp_path):
         ("[" * 200_000, "nested too deeply"),
         ('{"a":' * 200_000, "nested too deeply"),
         ("[" * 80 + "]" * 80, "nested too deeply"),
-        ("1" * 10_000, "digits"),
+        ("1" * 10_000, "more than 40 digits"),
         ('{"a": -' + "1" * 50 + "}", "more than 40 digits"),
         ("NaN", "nan is not a valid number"),
         ('{"a": [1e999]}', "inf is not a valid number"),
@@ -298,6 +307,8 @@ def test_a_study_that_is_nested_too_deeply_or_asks_for_too_much_is_a_clear_line(
         "[scale.lite]\nseeds = 1000000000\n"
     )
     refused("study", path, words=["seeds", "10000"])
+    for command in (["study", "pilot"], ["demo"]):
+        refused(*command, "--seeds", 1_000_000_000, words=["--seeds", "10000"])
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '["a", ' + "1" * 5000 + "]"])

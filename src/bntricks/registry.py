@@ -95,6 +95,10 @@ class Registry(Generic[Entry]):
         """`add` as a decorator."""
         return lambda entry: self.add(name, entry)
 
+    def is_built_in(self, name: str) -> bool:
+        """Whether it came with the package."""
+        return name in self._built_in
+
     def source(self, name: str) -> Source | None:
         """Where the entry of this name comes from, if it is from outside the package."""
         self.entries()

@@ -13,7 +13,6 @@ from cyclopts import CycloptsError, UnusedCliTokensError, ValidationError as Rej
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
-    bench,
     check,
     classes,
     compare,

@@ -225,7 +225,8 @@ def learn(
                 )
             before = None
             if exists and learned.learn_again:
-                before = next(name for name in names_before(into) if not name.exists())
+                names = names_before(into)  # a killed command may have kept it already
+                before = next(n for n in names if not n.exists() or n.samefile(into))
             model.save(into, memory=not without_memory, keep=before)
     if json:
         verdict, kept = None, None if before is None else str(before)

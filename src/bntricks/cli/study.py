@@ -9,13 +9,12 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
+from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
 from bntricks.files import command_line, commit, shown
 from bntricks.paper import ScaleName, Study
-from bntricks.paper.study import DECIDED
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 COPY = "study.toml"
 """Of a study of the user's own, beside its runs."""
-ELSEWHERE = {*DECIDED, "device", "ranks", "tasks"}
-"""Options of a run that a study has a flag of its own for, or none."""
 
 
 def _option(name: str) -> Any:
@@ -42,7 +39,7 @@ else:
     Protocol = create_model(
         "Protocol",
         __config__=ConfigDict(frozen=True, extra="forbid"),
-        **{name: _option(name) for name in Config.model_fields if name not in ELSEWHERE},
+        **{name: _option(name) for name in Config.model_fields if Config.role(name).study_flag},
     )
 
 
@@ -52,7 +49,7 @@ def study(
     /,
     *,
     scale: ScaleName | None = None,
-    seeds: Count | None = None,
+    seeds: Seeds | None = None,
     methods: Names = (),
     streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
     all: Switch = False,

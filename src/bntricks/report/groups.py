@@ -14,7 +14,6 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
-from bntricks.report.protocol import OF_THE_MEMORY, OF_THE_METHOD
 from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import drawable
@@ -69,7 +68,8 @@ class Group:
 
     def _unshared(self, other: Group) -> set[str]:
         memoryless = None in (self.knobs["memory"], other.knobs["memory"])
-        return {"method"} | OF_THE_METHOD | (OF_THE_MEMORY if memoryless else set())
+        owners = ("method", "memory") if memoryless else ("method",)
+        return {"method", *Config.options(of=owners)}
 
 
 def group(records: Iterable[Record]) -> list[Group]:
@@ -152,7 +152,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
 def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
     """Whether a knob needs no words: it is the paper's or, if no group has that, that of most."""
     values = [each.knobs[key] for each in beside]
-    if key not in OF_THE_MEMORY and _DEFAULTS.get(key) in values:
+    if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
         return bool(value == _DEFAULTS[key])
     return 2 * values.count(value) > len(values)
 

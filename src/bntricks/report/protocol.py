@@ -7,22 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import Entry, ScaleName, Side, Study, load_reported
-from bntricks.runs.config import NORM_KNOBS, NOT_PROTOCOL, Config
-
-if TYPE_CHECKING:
-    from bntricks.report.groups import Group
-
-OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
-OF_THE_MEMORY = {"memory", "memory_batch"}
-DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
-"""Options that a run does not keep if nothing in it uses them."""
-NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
-NOT_SET |= {"momentum": "0.1"}
-"""What an option without a value means."""
+from bntricks.report.groups import Group
+from bntricks.runs.config import Config
 
 
 def paper_numbers(group: Group) -> Entry | None:
@@ -46,9 +36,10 @@ def departures(*groups: Group) -> list[str]:
 def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
     """By name, our value and the paper's."""
     default, reported = Config().model_dump(mode="json"), load_reported()
-    skipped = NOT_PROTOCOL | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
+    skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
+    protocol = Config.options(changes="protocol") - skipped
     for key in default:
-        if key not in skipped and group.knobs[key] != default[key]:
+        if key in protocol and group.knobs[key] != default[key]:
             yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])
     # A record has the defaults of its method, too.
     for name, usual in reported.hyper_of(group.method, group.stream).items():
@@ -81,7 +72,8 @@ def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group
 
 def _has(group: Group, key: str, value: Any) -> bool:
     """Whether these runs are those with this value: without a memory, they are of any size."""
-    return group.knobs[key] == value or (key in OF_THE_MEMORY and group.knobs["memory"] is None)
+    unused = group.knobs["memory"] is None and key in Config.options(of="memory")
+    return unused or bool(group.knobs[key] == value)
 
 
 def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
@@ -94,10 +86,11 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
     return {
         key: (own, wanted[key])
         for key, own in group.knobs.items()
-        if key in wanted.keys() - NOT_PROTOCOL
+        if key in wanted
+        and key in Config.options(changes="protocol")
         and own != wanted[key]
         # A run has the default of an option that its method or norm does not use.
-        and not (key in DROPPED and own == default[key])
+        and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
         and not (key == "memory" and wanted[key] is None)
     }
 
@@ -128,7 +121,7 @@ def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
         for each in ("smoke", scale)
     )
     telling = {key for key in smoke if smoke[key] != wanted[key]}
-    telling -= OF_THE_MEMORY if group.knobs["memory"] is None else set()
+    telling -= Config.options(of="memory") if group.knobs["memory"] is None else set()
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
@@ -164,7 +157,7 @@ def _first_run(group: Group) -> str:
 def _text(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return NOT_SET.get(key, "none") if value is None else str(value)
+    return Config.role(key).unset if value is None else str(value)
 
 
 def _either(values: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from bntricks.errors import UserError
-from bntricks.runs.config import READINGS, Config
+from bntricks.runs.config import Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.measurements import (
     BeforeLearning,
@@ -30,6 +30,8 @@ from bntricks.runs.metrics import ELSEWHERE, METRICS, PARTS, acc, forward_transf
 from bntricks.runs.phi import PhiAccuracies
 
 ROUNDING = 1e-6
+READINGS = ("wa-eval", "bic", "il2m", "prior")
+"""Names of readings that are corrections of the run's own method; all others are methods."""
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from bntricks.files import shown
 from bntricks.report.build import Report
 from bntricks.report.commands import caveat, command
 from bntricks.report.groups import Group, stream_title
@@ -75,8 +76,8 @@ def _mark(number: int, judged: Judgement) -> str:
 def _sections(report: Report) -> Iterator[Section]:
     if report.verdict_table is not None:
         columns = enumerate(report.verdict_table.columns)
-        shown = only(report.verdict_table, [i for i, name in columns if name not in IN_THE_FIGURE])
-        table = table_html(shown, "verdict-table", pick="Verdict", cards=True)
+        rest = only(report.verdict_table, [i for i, name in columns if name not in IN_THE_FIGURE])
+        table = table_html(rest, "verdict-table", pick="Verdict", cards=True)
         figure = "" if report.verdict_figure is None else figure_html(report.verdict_figure)
         yield Section("verdicts", report.verdict_table.title, table + figure)
     rows = table_html(report.results, "results-table", pick="Method")
@@ -119,7 +120,7 @@ def _runs(group: Group) -> str:
 
 
 def _run(record: Record) -> str:
-    where = "" if record.path is None else f", {record.path}"
+    where = "" if record.path is None else f", {shown(record.path)}"
     model = f", its network in {MODEL}" if record.path and (record.path / MODEL).is_file() else ""
     text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}{model}. {caveat(record)}".rstrip()
     return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'

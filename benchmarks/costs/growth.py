@@ -16,9 +16,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.bench.settings import BATCH, VIEW, random_images
-from bntricks.bench.steps import FAR_AWAY
-from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
@@ -28,6 +25,9 @@ from bntricks.streams.files.progress import silent
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.learner import Learner
 from bntricks.training.snapshot import previous
+from costs.settings import BATCH, VIEW, random_images
+from costs.steps import FAR_AWAY
+from costs.timing import Row, Workload, interleaved
 
 EVALUATED = 128
 """Images in an evaluation."""

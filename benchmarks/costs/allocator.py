@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from bntricks.bench.plain_pytorch import plain_steps
-from bntricks.bench.settings import BATCH, Settings
-from bntricks.bench.timing import Row, interleaved
 from bntricks.streams import Report
 from bntricks.sweeps.local import follow_parent
 from bntricks.training.backend import keep_freed_memory
+from costs.plain_pytorch import plain_steps
+from costs.settings import BATCH, Settings
+from costs.timing import Row, interleaved
 
 
 def memory_kept(settings: Settings, report: Report) -> list[Row]:

@@ -11,9 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.bench.plain_pytorch import plain_steps
-from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
-from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import entries, make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
@@ -22,6 +19,9 @@ from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
 from bntricks.streams import Report
 from bntricks.training.learner import Learner
+from costs.plain_pytorch import plain_steps
+from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
+from costs.timing import Row, Workload, interleaved
 
 PAST_TASKS = 3
 FAR_AWAY = 10**6

@@ -7,15 +7,15 @@ import copy
 import torch
 
 from bntricks.batch import Batch
-from bntricks.bench.plain_pytorch import plain_evaluation
-from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
-from bntricks.bench.timing import Row, interleaved
 from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.policies import Herding
 from bntricks.streams import Report
 from bntricks.training.learner import Learner
+from costs.plain_pytorch import plain_evaluation
+from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
+from costs.timing import Row, interleaved
 
 
 def evaluation(settings: Settings, report: Report) -> list[Row]:

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bntricks.bench.settings import CLASSES
-from bntricks.bench.timing import Workload
 from bntricks.networks.resnet import ResNet
+from costs.settings import CLASSES
+from costs.timing import Workload
 
 
 def plain_steps(width: int, side: int, *, passes: int, batch: int, steps: int = 1) -> Workload:

@@ -22,15 +22,15 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from bntricks.bench.plain_pytorch import plain_steps
-from bntricks.bench.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
-from bntricks.bench.timing import Row, Values, Workload
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.streams import Images, Report, Stream, Task
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.optimisers import GradientDescent
+from costs.plain_pytorch import plain_steps
+from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
+from costs.timing import Row, Values, Workload
 
 ENDLESS = 10**6
 """Epochs: φ is read when the task is over, so the read is never near and tracking is deferred."""
@@ -81,7 +81,7 @@ def measured(
     start = time.process_time()
     with network_clock() as network, TemporaryDirectory() as folder:
 
-        def on_event(event: dict[str, Any]) -> None:
+        def on_event(event: Event) -> None:
             nonlocal start
             if event["event"] != "epoch":
                 return

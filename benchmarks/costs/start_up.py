@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 
-from bntricks.bench.settings import Settings
-from bntricks.bench.timing import Row, interleaved
 from bntricks.streams import Report
+from costs.settings import Settings
+from costs.timing import Row, interleaved
 
 
 def start_up(settings: Settings, report: Report) -> list[Row]:

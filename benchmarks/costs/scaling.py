@@ -15,13 +15,13 @@ from unittest.mock import patch
 import numpy as np
 from PIL import Image
 
-from bntricks.bench.timing import Row, Values, Workload, interleaved
 from bntricks.errors import RunError
 from bntricks.runs.config import Config
 from bntricks.streams import Report, open_stream
 from bntricks.streams.files.progress import silent
 from bntricks.sweeps.local import Failure, Shared, sweep
-from bntricks.training.progress import Sink
+from bntricks.training.events import Sink
+from costs.timing import Row, Values, Workload, interleaved
 
 NARROW = 4
 """Width of the network that memory is measured with: small, so that what images add is seen."""

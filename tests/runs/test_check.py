@@ -6,9 +6,9 @@ import math
 import pytest
 import torch
 
-from bntricks.bench import device as checks
-from bntricks.bench.device import check_on
 from bntricks.errors import UserError
+from bntricks.runs import check as checks
+from bntricks.runs.check import check_on
 from helpers.pretend import pretend
 
 QUICK = ["resume", "model"]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from bntricks.bench.scaling import ScalingSettings, measure_scaling
+from costs.scaling import ScalingSettings, measure_scaling
 
 
 @pytest.mark.slow

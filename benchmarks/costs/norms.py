@@ -6,14 +6,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bntricks.bench.settings import BATCH, CLASSES, Settings
-from bntricks.bench.steps import learner_in_fourth_task
-from bntricks.bench.timing import Row, Workload, interleaved
 from bntricks.methods import make
 from bntricks.networks.norms import NORMS, SCHEMES, bound
 from bntricks.networks.norms.variant import Rows, told
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.streams import Report
+from costs.settings import BATCH, CLASSES, Settings
+from costs.steps import learner_in_fourth_task
+from costs.timing import Row, Workload, interleaved
 
 BOUNDS = {
     "gn": 1.15,
@@ -56,17 +57,8 @@ def norms(settings: Settings, report: Report) -> list[Row]:
 def er_step(name: str, settings: Settings) -> Workload:
     """A step of ER in its fourth task."""
     shape = (3, settings.side, settings.side)
-    net = build_network(
-        "resnet",
-        shape,
-        CLASSES,
-        torch.Generator().manual_seed(0),
-        width=settings.width,
-        blocks=2,
-        stages=4,
-        norm=name,
-        tasks=TASKS,
-    )
+    options = NetworkOptions(width=settings.width, norm=name)
+    net = build_network(options, shape, CLASSES, torch.Generator().manual_seed(0), tasks=TASKS)
     learner, x, y = learner_in_fourth_task(make("er"), settings, net)
     return lambda: learner.observe(x, y, ids=torch.arange(BATCH))
 

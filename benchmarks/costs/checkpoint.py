@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from bntricks.bench.settings import Settings
-from bntricks.bench.steps import learner_in_fourth_task
-from bntricks.bench.timing import Row, interleaved
 from bntricks.methods import make
 from bntricks.streams import Report
 from bntricks.training.checkpoint import NEWEST, Checkpoints
+from costs.settings import Settings
+from costs.steps import learner_in_fourth_task
+from costs.timing import Row, interleaved
 
 
 def checkpoint(settings: Settings, report: Report) -> list[Row]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bntricks.bench.growth import GrowthSettings, Size, held_bytes, learner_of, measure_growth
+from costs.growth import GrowthSettings, Size, held_bytes, learner_of, measure_growth
 
 TINY = GrowthSettings(
     width=2, side=8, rounds=1, tasks=(1, 3), classes=(10, 20), memory=(40, 80), sides=(8, 12)

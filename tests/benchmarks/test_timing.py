@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bntricks.bench.timing import Row, interleaved, median_interval
 from bntricks.streams.files.progress import silent
+from costs.timing import Row, interleaved, median_interval
 
 
 def test_a_round_measures_each_once_in_turn_and_the_first_round_is_not_counted():

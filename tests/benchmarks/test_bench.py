@@ -1,20 +1,23 @@
 """The benchmark measures what it says; how fast anything is, no test asks."""
 
 import json
+import subprocess
+import sys
 from dataclasses import asdict
 
 import pytest
 import torch
 
-from bntricks.bench import PARTS, Settings, measure
-from bntricks.bench.epochs import network_clock, one_task
-from bntricks.bench.plain_pytorch import plain_evaluation, plain_steps
-from bntricks.bench.steps import learner_in_fourth_task
-from bntricks.cli.bench import bench as bench_command
+import bench
+from bench import PARTS, measure
 from bntricks.methods import make
 from bntricks.networks.norms import SCHEMES
 from bntricks.networks.resnet import ResNet
 from bntricks.training.optimisers import GradientDescent
+from costs.epochs import network_clock, one_task
+from costs.plain_pytorch import plain_evaluation, plain_steps
+from costs.settings import Settings
+from costs.steps import learner_in_fourth_task
 
 TINY = Settings(width=2, narrow=3, side=8, batches=2, rounds=3, methods=("er", "gss"))
 
@@ -78,28 +81,28 @@ def test_the_plain_loop_makes_the_outputs_of_the_network():
 
 
 @pytest.mark.journey
-def test_the_command_measures_the_parts_it_is_asked_for(bnt):
+def test_the_command_measures_the_parts_it_is_asked_for(capsys):
     sized = ["--width", "1", "--rounds", "6"]
-    done = bnt("bench", "--parts", "evaluation", "checkpoint", *sized, "--json")
-    assert done.code == 0, done.err
-    table = json.loads(done.out)
+    bench.main(["--parts", "evaluation", "checkpoint", *sized, "--json"])
+    table = json.loads(capsys.readouterr().out)
     assert [each["part"] for each in table["rows"]] == ["evaluation", "checkpoint"]
     assert (table["width"], table["rounds"]) == (1, 6)
-    shown = bnt("bench", "--parts", "checkpoint", *sized)
-    assert "medians of 6 rounds" in shown.out
-    assert "of 120 s of training" in shown.out
+    bench.main(["--parts", "checkpoint", *sized])
+    shown = capsys.readouterr().out
+    assert "medians of 6 rounds" in shown
+    assert "of 120 s of training" in shown
 
 
 def test_an_interrupt_shows_the_parts_measured_before_it(monkeypatch, capsys):
     def interrupted(settings, report):
-        raise SystemExit(130)
+        raise KeyboardInterrupt
 
     monkeypatch.setitem(PARTS, "herding", interrupted)
-    for json_too in (False, True):
-        with pytest.raises(SystemExit):
-            bench_command(
-                parts=("checkpoint", "herding", "start-up"), width=1, rounds=6, json=json_too
-            )
+    flags = ["--parts", "checkpoint", "herding", "start-up", "--width", "1", "--rounds", "6"]
+    for more in ([], ["--json"]):
+        with pytest.raises(SystemExit) as stop:
+            bench.main(flags + more)
+        assert stop.value.code == 130
         shown = capsys.readouterr().out
         assert "of 120 s of training" in shown
         assert "python -c pass" not in shown
@@ -116,8 +119,24 @@ def test_an_interrupt_shows_the_parts_measured_before_it(monkeypatch, capsys):
     ],
 )
 @pytest.mark.journey
-def test_a_wrong_option_is_a_clear_line(bnt, flags):
-    done = bnt("bench", *flags)
-    assert done.code == 2
-    assert flags[1] in done.err
-    assert "Traceback" not in done.err
+def test_a_wrong_option_is_a_clear_line(capsys, flags):
+    with pytest.raises(SystemExit) as stop:
+        bench.main(flags)
+    said = capsys.readouterr().err + str(stop.value.code)
+    assert flags[1] in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_the_script_measures_every_part_against_its_bound(tmp_path):
+    flags = ["--width", "2", "--rounds", "6", "--methods", "er", "gss", "--json"]
+    command = [sys.executable, bench.__file__, *flags]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"]
+    assert list(dict.fromkeys(row["part"] for row in rows)) == parts
+    for row in rows:
+        assert row["low"] <= row["ratio"] <= row["high"]
+        assert (row["bound"] is None) == (row["met"] is None)
+    assert {"er", "gss, gate closed", "gss, gate open"} <= {row["name"] for row in rows}
