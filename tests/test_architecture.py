@@ -14,7 +14,7 @@ BELOW_CLI = [path for path in MODULES if "cli" not in path.parts]
 PIECES = {"batch", "errors", "files", "intervals", "memory", "norm", "options", "seeds"}
 COMMAND_LINES = {
     "report/commands.py",  # the command that makes a run again, for a reader to copy
-    "report/frameworks.py",
+    "report/diagrams/frameworks.py",
     "runs/check.py",  # starts a run under torchrun
 }
 

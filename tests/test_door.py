@@ -21,7 +21,7 @@ from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
 from bntricks.model.file import checksum as model_checksum
 from bntricks.model.preprocessing import read_class_names
 from bntricks.report.build import build
-from bntricks.report.confusion import confusion as confusion_of
+from bntricks.report.figures.confusion import confusion as confusion_of
 from bntricks.report.files import svg, write
 from bntricks.report.groups import group
 from bntricks.runs import phi
