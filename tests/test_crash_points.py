@@ -32,7 +32,6 @@ WITH_ALL = ("--save-every-task", "--readings", "--epoch-accuracy", "--log", "csv
 LESSON = ("--epochs", "1", "--checkpoint-seconds", "0")
 LEARN = ("learn", "first", "--into", "m", *TINY, *LESSON)
 MORE = ("learn", "second", "--into", "m", *LESSON)
-UNTIL_CHANGED = frozenset({".m.lesson"})
 LOCKS_NOTHING = frozenset({"r.lock"})
 SWEEP = ("sweep", "--grid", "lr=0.01,0.1", "--seeds", "1", "--validation", "0.25", *SOME)
 STUDY = """
@@ -81,11 +80,9 @@ CASES = {
     "resume": Case(("resume", "runs/*"), killed=(RUN, 24)),
     "study": Case(("study", "s.toml", "--out", "runs", "--workers", "1", "--save")),
     "sweep": Case((*SWEEP, "--out", "runs", "--workers", "1")),
-    "learn": Case(LEARN, refusal="already exists", left=UNTIL_CHANGED),
-    "learn more": Case(MORE, after=(LEARN,), refusal="already", left=UNTIL_CHANGED),
-    "learn badly": Case(
-        (*MORE, "--lr", "3"), after=(LEARN,), refusal="already", left=UNTIL_CHANGED
-    ),
+    "learn": Case(LEARN, refusal="already exists"),
+    "learn more": Case(MORE, after=(LEARN,), refusal="already"),
+    "learn badly": Case((*MORE, "--lr", "3"), after=(LEARN,), refusal="already"),
     "rename": Case(("rename-class", "m", FIRST[0], "red"), after=(LEARN,), refusal=FIRST[0]),
     "remove": Case(("remove-class", "m", FIRST[0]), after=(LEARN,), refusal=FIRST[0]),
     "export": Case(
