@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bntricks.paper import ScaleName, Side, load_reported
+from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import contrast, mean
-from bntricks.report.verdicts import Judgement, groups_of
+from bntricks.report.verdicts import Judgement
 from bntricks.runs.metrics import metric_title
 from results_page.evidence import Evidence, Finding, is_judged
 from results_page.layers import layers_headline

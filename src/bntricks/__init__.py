@@ -17,7 +17,6 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
-    from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model import Model as Model
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         update_ema as update_ema,
     )
     from bntricks.paper import load_study as load_study
+    from bntricks.plugins.imports import import_code as import_code
     from bntricks.recipes.classifiers import Linear as Linear, NearestMean as NearestMean
     from bntricks.recipes.corrections import Correction as Correction, correction as correction
     from bntricks.recipes.language import (
@@ -85,7 +85,7 @@ _NAMES = {
     "doctor": "Diagnosis diagnose mixed",
     "errors": "RunError UserError",
     "estimator": "IncrementalClassifier",
-    "imports": "import_code",
+    "plugins.imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
     "model": "Model",

@@ -6,7 +6,7 @@ import sys
 
 import vl_convert
 
-from bntricks.report.pdf import pdf
+from bntricks.report.files import pdf
 
 WORDS = "".join(
     f'<text x="5" y="{20 * k}" font-family="{family}" font-weight="{weight}">φ of Bp, {k}</text>'
@@ -15,7 +15,7 @@ WORDS = "".join(
     )
 )
 DRAWING = f'<svg xmlns="http://www.w3.org/2000/svg" width="200" height="100">{WORDS}</svg>'
-ELSEWHERE = "import sys; from bntricks.report.pdf import pdf; sys.stdout.buffer.write(pdf({!r}))"
+ELSEWHERE = "import sys; from bntricks.report.files import pdf; sys.stdout.buffer.write(pdf({!r}))"
 
 
 def test_two_processes_draw_the_same_bytes():

@@ -10,9 +10,10 @@ from scipy.stats import ttest_ind_from_stats
 from bntricks.errors import UserError
 from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
-from bntricks.report.results import verdict_table
+from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import estimate, holm
-from bntricks.report.verdicts import groups_of, paper_entry, paper_interval, verdicts
+from bntricks.report.tables.results import verdict_table
+from bntricks.report.verdicts import paper_entry, paper_interval, verdicts
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS
 from helpers import records

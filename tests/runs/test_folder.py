@@ -11,7 +11,7 @@ import pytest
 from bntricks.errors import RunError, UserError
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
-from bntricks.report.results import SHARE, cost_table
+from bntricks.report.tables.results import SHARE, cost_table
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.describe import peak_memory_mb

@@ -61,7 +61,7 @@ Paths = tuple[Path, ...]
 def import_all(names: Imports) -> None:
     """Import the user's own code, before anything is looked up by name."""
     if names:
-        from bntricks.imports import import_code
+        from bntricks.plugins.imports import import_code
 
         for name in names:
             import_code(name)

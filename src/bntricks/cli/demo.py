@@ -215,7 +215,7 @@ def write_page(
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
     from bntricks.report.files import write
-    from bntricks.report.page import Section, figure_html
+    from bntricks.report.page.html import Section, figure_html
 
     command = "bnt demo" if in_chosen_order(records) else "bnt demo --own-order"
     report = build(records, title="bntricks demo", command=command)

@@ -225,8 +225,8 @@ def learn(
                 )
             before = None
             if exists and learned.learn_again:
-                names = names_before(into)  # a killed command may have kept it already
-                before = next(n for n in names if not n.exists() or n.samefile(into))
+                places = names_before(into)  # a killed command may have kept it already
+                before = next(p for p in places if not p.exists() or p.samefile(into))
             model.save(into, memory=not without_memory, keep=before)
     if json:
         verdict, kept = None, None if before is None else str(before)

@@ -132,10 +132,10 @@ def norms(
 
 def _draw(path: Path) -> None:
     from bntricks.files import commit, writing
-    from bntricks.report.diagrams import norms_picture, svg
+    from bntricks.report.diagrams.drawing import fixed
 
     with writing(path):
-        commit({path: svg(norms_picture(), card=True).encode()})
+        commit({path: fixed("norms").encode()})
     print(f"written to {path}")
 
 

@@ -157,8 +157,8 @@ def study(
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
     """A study without runs: pictures of recipes."""
-    from bntricks.report.frameworks import ablation_columns, write_frameworks
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.diagrams.frameworks import ablation_columns, write_frameworks
+    from bntricks.report.tables.table import to_json, to_rich
 
     page, table = write_frameworks(chosen, methods, out)
     if json:
@@ -217,7 +217,7 @@ def report(
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
     """Results as the paper prints them, and verdicts if the study makes any claims."""
     from bntricks.report.files import write
-    from bntricks.report.tables import fitted, terminal_width, to_json, to_rich
+    from bntricks.report.tables.table import fitted, terminal_width, to_json, to_rich
 
     page = write(report, out, warn=console.complain)
     if json:

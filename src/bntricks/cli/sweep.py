@@ -100,7 +100,7 @@ def _write_and_show(
     result: SearchResult, again: str, work: Work, imports: tuple[str, ...], json: bool
 ) -> None:
     from bntricks.report.search import is_map, table
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.tables.table import to_json, to_rich
 
     if not any(cell.records for cell in result.cells):
         return

@@ -11,7 +11,7 @@ import altair as alt
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.verdict import FAR
-from bntricks.report.charts import COLOURS, LETTER, SHAPES, Figure
+from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure
 
 Rows = list[dict[str, Any]]
 

@@ -18,7 +18,6 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
     Counterfactual,
     Scores,
@@ -49,6 +48,7 @@ from bntricks.doctor.verdict import Verdict, judge, order_warning, remarks
 from bntricks.errors import UserError
 from bntricks.norm import Moments, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
+from bntricks.system.devices import forked_generators
 
 AS_IS = "as it is"
 BALANCED = "balanced"

@@ -11,10 +11,9 @@ from bntricks.doctor.charts import DISTANCE, by_depth
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.page import verdict_html
 from bntricks.doctor.verdict import FAR
-from bntricks.report.charts import Figure
-from bntricks.report.markup import table_html
-from bntricks.report.page import figure_html
-from bntricks.report.tables import Cell, Table, number
+from bntricks.report.figures.figure import Figure
+from bntricks.report.page.html import figure_html, table_html
+from bntricks.report.tables.table import Cell, Table, number
 
 Diagnoses = Mapping[str, Diagnosis]
 """By the name of the model. Their networks are alike."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bntricks.doctor.diagnosis import Diagnosis
-from bntricks.report.tables import Cell, Table, number
+from bntricks.report.tables.table import Cell, Table, number
 
 
 def accuracy_table(diagnosis: Diagnosis) -> Table:

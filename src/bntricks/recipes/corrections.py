@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.head import last_linear
+from bntricks.plugins.registry import Registry
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
 from bntricks.recipes.stages import AlignWeights, alignment
-from bntricks.registry import Registry
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch

@@ -10,7 +10,7 @@ from functools import partial
 
 import altair as alt
 
-from bntricks.report.charts import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
+from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd

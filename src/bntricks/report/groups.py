@@ -16,7 +16,7 @@ from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import drawable
+from bntricks.report.tables.table import drawable
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 

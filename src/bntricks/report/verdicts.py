@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import Group
-from bntricks.report.mixtures import check_one_protocol
+from bntricks.report.protocol import changes, check_one_protocol, groups_of, is_smoke
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
-from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
@@ -118,43 +117,6 @@ def _is_nothing(judgement: Judgement) -> bool:
     return nothing and judgement.claim.margin is None
 
 
-def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
-    """The runs of one side: its method, its stream, and its values of the knobs that the study's
-    variants turn."""
-    wanted = study.variable(scale, side)
-    return [
-        group
-        for group in groups
-        if (group.method, group.stream) == (side.method, side.stream)
-        and all(_has(group, key, value) for key, value in wanted.items())
-    ]
-
-
-def _has(group: Group, key: str, value: Any) -> bool:
-    """Whether these runs are those with this value: without a memory, they are of any size."""
-    unused = group.knobs["memory"] is None and key in Config.options(of="memory")
-    return unused or bool(group.knobs[key] == value)
-
-
-def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
-    """Options that decide a result and that the study would set differently: the value that these
-    runs have, and the study's."""
-    stream = side.stream if side.stream in study.streams else study.streams[0]
-    default = Config().model_dump(mode="json")
-    wanted = {**default, **study.values(scale, stream, side.variant)}
-    wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
-    return {
-        key: (own, wanted[key])
-        for key, own in group.knobs.items()
-        if key in wanted
-        and key in Config.options(changes="protocol")
-        and own != wanted[key]
-        # A run has the default of an option that its method or norm does not use.
-        and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
-        and not (key == "memory" and wanted[key] is None)
-    }
-
-
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
     if "paper" not in study.scale:
@@ -213,7 +175,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         default=(claim.metric, Estimate()),
     )
     smoke = scale == "smoke" or any(
-        _is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
+        is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
     )
     changed = any(
         changes(study, scale, side, group) for _, side, matching in sides for group in matching
@@ -288,19 +250,6 @@ def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
     if seeds >= FEWEST_SEEDS:
         return ""
     return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
-
-
-def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
-    """Whether its knobs are those of the smoke scale, although the report is to be of another."""
-    if "smoke" not in study.scale:
-        return False
-    smoke, wanted = (
-        {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
-        for each in ("smoke", scale)
-    )
-    telling = {key for key in smoke if smoke[key] != wanted[key]}
-    telling -= Config.options(of="memory") if group.knobs["memory"] is None else set()
-    return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
 def _p(direction: Direction, shown: Estimate, tested: Sequence[Estimate]) -> float | None:

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import shuffled
-from bntricks.devices import near, take
 from bntricks.errors import PlannedError, UserError
 from bntricks.methods import entries, find
 from bntricks.model import Model
@@ -31,6 +30,7 @@ from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
 from bntricks.streams import Report, Stream
+from bntricks.system.devices import near, take
 from bntricks.training.backend import arithmetic, check_device, compile_passes
 from bntricks.training.checkpoint import Checkpoints, State
 from bntricks.training.learner import Learner

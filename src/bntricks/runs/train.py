@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import batch_count
-from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
@@ -25,9 +24,10 @@ from bntricks.runs.readings import readings, recipe
 from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
-from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
+from bntricks.system.devices import to_device
+from bntricks.system.stopping import postponed
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise

@@ -17,7 +17,6 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite, class_numbers
-from bntricks.devices import device_of, near, place, to_device
 from bntricks.errors import did_you_mean
 from bntricks.memory import Memory
 from bntricks.networks.head import check_outputs, grow
@@ -33,6 +32,7 @@ from bntricks.recipes.protocols import (
     splits_classes,
 )
 from bntricks.seeds import Generators
+from bntricks.system.devices import device_of, near, place, to_device
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.schedules import SCHEDULES, Schedule
 from bntricks.training.snapshot import previous, restore, snapshot

@@ -11,7 +11,6 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.devices import device_of, to_device
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
@@ -21,6 +20,7 @@ from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.options import TrainingOptions
+from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch, balance, blend, copies
-from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
 from bntricks.norm import BatchNorms, batch_norms, ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.averages import follow, targets
@@ -36,6 +35,7 @@ from bntricks.recipes.language import (
     Union,
     Update,
 )
+from bntricks.system.devices import take
 from bntricks.training.optimisers import clip
 from bntricks.training.state import State
 

@@ -16,9 +16,9 @@ import numpy as np
 from PIL import Image, ImageColor
 
 from bntricks.errors import UserError
-from bntricks.report.charts import SHAPES, Figure, Row, faded, legend_pick
+from bntricks.report.figures.figure import SHAPES, Figure, Row, faded, legend_pick
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.tables import distinct
+from bntricks.report.tables.table import distinct
 from bntricks.runs import maps
 from bntricks.runs.maps import BiasedPhi, Map, Panel
 from bntricks.runs.record import Record

@@ -12,12 +12,11 @@ import vl_convert
 
 from bntricks.files import command_line
 from bntricks.paper import Study
-from bntricks.report.diagrams import Drawing, dilemma, dilemma_panels, legend, panels, sheet, svg
-from bntricks.report.files import PAGE, PIXELS_PER_INCH, write_whole
-from bntricks.report.markup import table_html
-from bntricks.report.page import Section, page_html
-from bntricks.report.pdf import pdf
-from bntricks.report.tables import Table, plain_cell, to_csv
+from bntricks.report.diagrams.drawing import fixed, svg
+from bntricks.report.diagrams.panels import legend, panels, sheet
+from bntricks.report.files import PAGE, PIXELS_PER_INCH, pdf, write_whole
+from bntricks.report.page.html import Section, page_html, table_html
+from bntricks.report.tables.table import Table, plain_cell, to_csv
 
 if TYPE_CHECKING:
     from bntricks.recipes.language import Method
@@ -48,9 +47,17 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     words = ["bnt", "study", study.name, *(["--methods", *names] if names else [])]
     command = command_line([*words, "--out", str(folder)])
     sections = [
-        Section("frameworks", "Frameworks", _picture([*panels(methods), key], READING)),
+        Section(
+            "frameworks",
+            "Frameworks",
+            _picture([svg(each, card=False) for each in (*panels(methods), key)], READING),
+        ),
         Section("recipes", "Recipes", table_html(table, "recipe-table")),
-        Section("dilemma", "The BN dilemma", _picture(dilemma_panels(), DILEMMA)),
+        Section(
+            "dilemma",
+            "The BN dilemma",
+            _picture([fixed(f"dilemma-{n}") for n in (1, 2, 3)], DILEMMA),
+        ),
     ]
     summary = f"{len(methods)} recipes, drawn from what the code carries out."
     html = page_html(title, summary, sections, command, charts=False)
@@ -75,18 +82,17 @@ def ablation_columns(table: Table) -> Table:
     return Table(table.title, table.columns[:kept], tuple(row[:kept] for row in table.rows))
 
 
-def _picture(drawings: Sequence[Drawing], text: str) -> str:
-    content = "".join(svg(drawing, card=False) for drawing in drawings)
+def _picture(drawings: Sequence[str], text: str) -> str:
     return (
         f"<figure><figcaption><p>{escape(text)}</p></figcaption>"
-        f'<div class="drawings">{content}</div></figure>'
+        f'<div class="drawings">{"".join(drawings)}</div></figure>'
     )
 
 
 def _figures(methods: Sequence[tuple[str, Method]], table: Table) -> dict[str, bytes]:
     contents = {"figures/frameworks.csv": to_csv(table).encode()}
-    for name, drawing in {"frameworks": sheet(methods), "dilemma": dilemma()}.items():
-        text = svg(drawing, card=True)
+    drawn = {"frameworks": svg(sheet(methods), card=True), "dilemma": fixed("dilemma")}
+    for name, text in drawn.items():
         contents[f"figures/{name}.svg"] = text.encode()
         contents[f"figures/{name}.pdf"] = pdf(text)
         contents[f"figures/{name}.png"] = vl_convert.svg_to_png(text, ppi=PIXELS_PER_INCH)

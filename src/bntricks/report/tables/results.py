@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from bntricks.paper import Claim, Entry, ScaleName, Side, Study
+from bntricks.paper import Claim, Entry, ScaleName, Study
 from bntricks.report.groups import Group, best, by_stream, stream_title
-from bntricks.report.protocol import paper_numbers, protocol_notes
+from bntricks.report.protocol import changed_protocol, paper_numbers, protocol_notes
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, interval, number, only, table_of
+from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, number, only, table_of
 from bntricks.report.verdicts import (
     CHANGED,
     DIGITS,
@@ -19,8 +19,6 @@ from bntricks.report.verdicts import (
     P_DIGITS,
     SEEDS_TO_CONFIRM,
     Judgement,
-    changes,
-    groups_of,
 )
 from bntricks.runs.metrics import SHOWN, column_title, metric_title
 
@@ -167,23 +165,6 @@ def compared(claim: Claim) -> str:
         return sides
     first, last = (variant or "plain" for variant in (claim.along[0], claim.along[-1]))
     return f"{sides}, slope from {first} to {last}"
-
-
-def changed_protocol(
-    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
-) -> list[str]:
-    """A note on what the runs of a study do differently from what it says, if they do."""
-    if study is None or scale is None or not study.streams:
-        return []
-    found: dict[str, None] = {}
-    for group in groups:
-        for variant in study.variants:
-            side = Side(method=group.method, stream=group.stream, variant=variant.label)
-            if groups_of(study, scale, side, [group]):
-                for key, (own, wanted) in changes(study, scale, side, group).items():
-                    found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
-                break
-    return [f"Not the study's own protocol: {', '.join(found)}."] if found else []
 
 
 def _result(

@@ -8,11 +8,11 @@ from itertools import chain
 
 import altair as alt
 
-from bntricks.report.charts import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
+from bntricks.report.figures.figure import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
+from bntricks.report.figures.panels import MOST_PANELS, by_method
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.panels import MOST_PANELS, by_method
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, distinct, drawable, number
+from bntricks.report.tables.table import SKIPPED, Cell, Table, distinct, drawable, number
 from bntricks.runs.record import Record
 
 CLASSES_UP_TO = 20

@@ -12,8 +12,8 @@ from typing import Any
 import altair as alt
 
 from bntricks.paper import STREAMS
-from bntricks.report.charts import TIP_SEEDS, WIDTH, Figure, Row
-from bntricks.report.results import compared
+from bntricks.report.figures.figure import TIP_SEEDS, WIDTH, Figure, Row
+from bntricks.report.tables.results import compared
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.metrics import metric_title
 

@@ -1,7 +1,8 @@
 """Figures of lines: ACC after each task (Figure 3, left), the final accuracy of each task (Figures
 5 and 6), ACC over the size of the memory (Table 4 as a picture), and ACC over how much of φ is the
 newest task's. Bands are one deviation wide, and each line has its name at its end where names are
-short enough; else there is a legend."""
+short enough; else there is a legend. Where methods differ in what they cost, a figure of points
+shows ACC over that."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.report.charts import (
+from bntricks.report.figures.figure import (
     HEIGHT,
     HIDDEN,
     LETTER,
@@ -33,8 +34,8 @@ from bntricks.report.charts import (
     tips,
     titled,
 )
+from bntricks.report.figures.looks import looks
 from bntricks.report.groups import Group
-from bntricks.report.looks import looks
 from bntricks.report.statistics import mean
 from bntricks.runs.phi import AtShare
 
@@ -46,6 +47,8 @@ BESIDE_ENDS = 18
 """How far names are from the figure, in points: room for what leads to them."""
 MOST_BANDS = 16
 """Lines, all of which have bands."""
+TELLING = 0.1
+"""Forward passes a step by which methods must differ for a figure of what they cost."""
 TASKS = alt.Scale(type="point", padding=0.25)
 
 
@@ -128,6 +131,34 @@ def over_share(groups: Sequence[Group]) -> Figure | None:
     )
     name = f"share-of-phi-{groups[0].stream}"
     return _lines(name, titled("ACC over the share of φ", groups), text, probed, rows, x, tip)
+
+
+def cost(groups: Sequence[Group]) -> Figure | None:
+    """ACC against the passes of a step; None if a step costs all methods the same."""
+    speed = ("forwards_per_step", "images_per_second")
+    rows = [
+        spread(group, group.values("acc")) | {name: group.mean(name) for name in speed}
+        for group in groups
+    ]
+    passes = [row["forwards_per_step"] for row in rows if row["forwards_per_step"] is not None]
+    if not passes or max(passes) - min(passes) < TELLING:
+        return None
+    y = partial(alt.Y, title="ACC, %", scale=alt.Scale(zero=False, padding=10))
+    scale = alt.Scale(zero=False, nice=True, padding=15)
+    axis = alt.Axis(labelOverlap=True, tickCount=5)
+    x = alt.X("forwards_per_step:Q", title="forward passes a step", scale=scale, axis=axis)
+    chart = base(groups, rows, x=x, opacity=faded())
+    span = chart.mark_rule().encode(y=y("low:Q"), y2="high:Q")
+    more = (
+        alt.Tooltip("forwards_per_step:Q", title="forwards a step", format=".2f"),
+        alt.Tooltip("images_per_second:Q", title="images/s", format=",.0f"),
+    )
+    point = points(chart, groups, size=90, y=y("acc:Q"), tooltip=tips(more=more))
+    whole = (span + point).properties(width=WIDTH, height=HEIGHT)
+    whole = whole.add_params(HIDDEN, legend_pick("label"))
+    text = "ACC against forward passes in a step, tracking included; images/s are of the machine."
+    name = f"cost-{groups[0].stream}"
+    return Figure(name, titled("Cost and accuracy", groups), text, whole, rows)
 
 
 def _lines(

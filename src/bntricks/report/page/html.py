@@ -1,18 +1,93 @@
-"""Pieces of the page: text, tables and data as HTML in which no name can become markup."""
+"""Pages in one HTML file with everything in it: it opens from the disk, asks for nothing from any
+network, and says so to the browser by its Content-Security-Policy, which allows its two scripts by
+hash. In its pieces, tables, figures and data, no name can become markup."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 from typing import Any
 
-from bntricks.report.tables import WIDE, Cell, Table
+import vl_convert
+
+from bntricks.report.figures.figure import VEGA_LITE, Figure
+from bntricks.report.tables.table import WIDE, Cell, Table, plain_cell
 
 BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
 LONG_HEAD = 16
+EXPORT = "window.vegaEmbed = vegaEmbed;"
 MANY_COLUMNS, TOO_MANY = 9, 12
 """Of a printed table; one of more is set smaller, and numbers above their deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page. Its content is HTML, escaped by whoever made it."""
+
+    name: str
+    title: str
+    content: str
+
+
+def page_html(
+    title: str,
+    summary: str,
+    sections: Sequence[Section],
+    made_by: str | None,
+    *,
+    charts: bool = True,
+) -> str:
+    """The page's text. Without charts it carries no charting library, and is small."""
+    scripts = [*([_charting()] if charts else []), _resource("page.js")]
+    links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections)
+    body = "".join(
+        f'<section id="{s.name}" aria-labelledby="{s.name}-title">'
+        f'<h2 id="{s.name}-title">{escape(s.title)}</h2>{s.content}</section>'
+        for s in sections
+    )
+    lead = f"<p>{escape(summary)}</p>" if summary else ""
+    again = f"<p>This page again:</p><pre>{escape(made_by)}</pre>" if made_by else ""
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head><body>",
+        '<a class="skip" href="#main">To the content</a>',
+        f"<header><h1>{escape(title)}</h1>{lead}</header>",
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+        f'<main id="main" tabindex="-1">{body}</main><footer>{again}</footer>',
+        *(f"<script>{script}</script>" for script in scripts),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+@cache
+def _charting() -> str:
+    """Vega-Embed with all it needs, which takes seconds to put together."""
+    return vl_convert.javascript_bundle(EXPORT, VEGA_LITE).replace("</script", "<\\/script")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
@@ -60,6 +135,25 @@ def form_html(table: Table, name: str) -> str:
         f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>{notes}"
     )
+
+
+def figure_html(figure: Figure) -> str:
+    """A chart for the page, with its words and its numbers."""
+    chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
+    rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.rows)
+    table = Table(figure.title, tuple(figure.rows[0]), rows)
+    numbers = table_html(table, f"{figure.name}-numbers")
+    picks = any(param["name"] == "pick" for param in chart.get("params", ()))
+    usage = "Hover for values" + (", click a name to pick it out." if picks else ".")
+    title = "" if figure.folded else f"<h3>{escape(figure.title)}</h3>"
+    content = (
+        f"<figure><figcaption>{title}"
+        f'<p>{escape(figure.text)} <span class="note">{usage}</span></p></figcaption>'
+        f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
+        f"{data_script(f'{figure.name}-spec', chart)}"
+        f"{details('Numbers of this figure', numbers)}</figure>"
+    )
+    return details(figure.title, content) if figure.folded else content
 
 
 def details(summary: str, content: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bntricks.paper import STREAMS, Study, load_reported
 from bntricks.report.groups import Group, by_stream, stream_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
-from bntricks.report.tables import SKIPPED, Cell, Table, number
+from bntricks.report.tables.table import SKIPPED, Cell, Table, number
 
 METRICS = ("acc", "bwt")
 BOUNDS = ("joint", "sgd")

@@ -13,10 +13,10 @@ from typing import Any
 import altair as alt
 
 from bntricks.files import shown
+from bntricks.report.figures.looks import SHAPES, Look, looks
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.looks import SHAPES, Look, looks
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import drawable
+from bntricks.report.tables.table import drawable
 
 __all__ = ["COLOURS", "SHAPES", "Figure", "Row"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.report.charts import (
+from bntricks.report.figures.figure import (
     HIDDEN,
     LETTER,
     NOT_HIDDEN,

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bntricks.report.tables import WIDE, Cell, Table, fitted
+from bntricks.report.tables.table import WIDE, Cell, Table, fitted
 
 COLUMN, TEXT = 230.0, 340.0
 """Points: a column of two, and the text block of LaTeX's own article class, which is narrow."""
