@@ -55,7 +55,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
         tracked = None
     elif state.since_skip is not None:
         state.since_skip += 1
-    _track_twins(draws, norms, horizon)
+    for observer in state.observers:
+        observer.step(draws, horizon)
 
     total = torch.zeros((), device=raw.x.device)
     outputs: Tensor | None = None
@@ -205,21 +206,6 @@ def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -
         skip_ema(norms)
         state.cost.tracking_skipped += 1
         state.since_skip = 0
-
-
-def _track_twins(draws: Draws, norms: BatchNorms, horizon: int | None) -> None:
-    """The same for readings whose φ follows another batch. It is no cost of this method."""
-    state, reach = draws.state, ema_reach(norms)
-    for twin in state.twins.values():
-        batch = draws.batch(twin.ema)
-        if batch is None or len(batch) < 2:
-            continue
-        if horizon is None or reach is None or horizon <= reach:
-            with state.arithmetic(batch.x):
-                update_ema(twin.net, batch.x)
-        else:
-            skip_ema(twin.net)
-            state.since_skip = 0
 
 
 def _tracking(
