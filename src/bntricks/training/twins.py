@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bntricks.recipes.language import Method
-from bntricks.recipes.symbols import Source
+from bntricks.recipes.language import Method, Source
 
 
 @dataclass
