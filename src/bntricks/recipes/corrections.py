@@ -36,7 +36,7 @@ class Correction(Protocol):
     needs_memory: ClassVar[bool] = False
     """It looks at stored samples of old classes."""
     compares_lengths: ClassVar[bool] = False
-    """It compares the lengths of weights, which count in a linear head alone."""
+    """It compares the lengths of weights, which a cosine head leaves out."""
     rescores: ClassVar[bool] = True
     """It leaves training alone, and so can be read off the network that trains without it."""
 

@@ -14,8 +14,7 @@ from torch import nn
 from bntricks.batch import Batch
 from bntricks.norm import ema_reach, mode, skip_ema, update_ema
 from bntricks.recipes.classifiers import Fitted
-from bntricks.recipes.language import Method
-from bntricks.recipes.symbols import Source
+from bntricks.recipes.language import Method, Source
 from bntricks.system.devices import to_device
 from bntricks.training.learner import Learner
 from bntricks.training.step import Draws
