@@ -8,11 +8,20 @@ from itertools import chain
 
 import altair as alt
 
-from bntricks.report.figures.figure import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
+from bntricks.report.figures.figure import (
+    HIDDEN,
+    LETTER,
+    NOT_HIDDEN,
+    TIP_SEEDS,
+    Figure,
+    Row,
+    of_stream,
+    titled,
+)
 from bntricks.report.figures.panels import MOST_PANELS, by_method
-from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.statistics import mean, sd
-from bntricks.report.tables.table import SKIPPED, Cell, Table, distinct, drawable, number
+from bntricks.report.groups import Group
+from bntricks.report.tables.results import measured
+from bntricks.report.tables.table import Cell, Table, distinct, drawable
 from bntricks.runs.record import Record
 
 CLASSES_UP_TO = 20
@@ -38,9 +47,9 @@ def class_table(groups: Sequence[Group]) -> Table | None:
         for records in recorded.values():
             values = [r.class_accuracy[label] for r in records if r.class_accuracy is not None]
             known = [value for value in values if value is not None]
-            cells.append(number(mean(known), 1, sd=sd(known)) if known else SKIPPED)
+            cells.append(measured(known, 1))
         rows.append((Cell(names[label]), *cells))
-    title = f"Accuracy of each class after the last task, {_where(groups)}"
+    title = titled("Accuracy of each class after the last task", groups)
     return Table(title, ("Class", *recorded), tuple(rows))
 
 
@@ -105,9 +114,10 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
         "in percent, mean over seeds. The diagonal is what was recognised"
         + ("." if by_class else ", or taken for another class of the same task.")
     )
-    title = f"Confusion, {_where(groups)}"
-    name, folded = f"confusion-{groups[0].stream}", len(recorded) > MOST_PANELS
-    return Figure(name, title, text, chart, rows, beside=beside, folded=folded)
+    folded = len(recorded) > MOST_PANELS
+    return of_stream(
+        "confusion", "Confusion", text, groups, chart, rows, beside=beside, folded=folded
+    )
 
 
 def _recorded(groups: Sequence[Group]) -> dict[str, list[Record]]:
@@ -137,7 +147,3 @@ def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str,
                 counts[pair] = counts.get(pair, 0) + count
                 images[names[true]] = images.get(names[true], 0) + count
     return {pair: 100 * count / images[pair[0]] for pair, count in counts.items()}
-
-
-def _where(groups: Sequence[Group]) -> str:
-    return f"{stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()

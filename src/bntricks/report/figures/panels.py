@@ -21,9 +21,9 @@ from bntricks.report.figures.figure import (
     Row,
     each,
     fitting,
+    of_stream,
     spread,
     tips,
-    titled,
 )
 from bntricks.report.groups import Group
 
@@ -57,8 +57,7 @@ def matrices(groups: Sequence[Group]) -> Figure:
         number = alt.Text("acc:Q", format=".0f")
         layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
     text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
-    title = titled("Accuracy matrices", groups)
-    return _panels(f"matrices-{groups[0].stream}", title, text, groups, layers, rows, side)
+    return _panels("matrices", "Accuracy matrices", text, groups, layers, rows, side)
 
 
 def task_lines(groups: Sequence[Group]) -> Figure | None:
@@ -83,8 +82,7 @@ def task_lines(groups: Sequence[Group]) -> Figure | None:
         chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(TIP_AFTER, TIP_TASK)),
     ]
     text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
-    title = titled("Each task over time", groups)
-    return _panels(f"over-time-{groups[0].stream}", title, text, again, layers, rows, side)
+    return _panels("over-time", "Each task over time", text, again, layers, rows, side)
 
 
 def _rows(groups: Sequence[Group]) -> list[Row]:
@@ -98,7 +96,7 @@ def _rows(groups: Sequence[Group]) -> list[Row]:
 
 
 def _panels(
-    name: str,
+    kind: str,
     title: str,
     text: str,
     groups: Sequence[Group],
@@ -111,7 +109,8 @@ def _panels(
     columns = max(1, (WIDTH + 120) // (side + BESIDE))
     chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
     chart = chart.resolve_axis(x="independent", y="independent")
-    return Figure(name, title, text, chart, rows, folded=len(groups) > MOST_PANELS)
+    folded = len(groups) > MOST_PANELS
+    return of_stream(kind, title, text, groups, chart, rows, folded=folded)
 
 
 def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:
