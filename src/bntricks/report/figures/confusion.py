@@ -9,7 +9,6 @@ from itertools import chain
 import altair as alt
 
 from bntricks.report.figures.figure import (
-    HIDDEN,
     LETTER,
     NOT_HIDDEN,
     TIP_SEEDS,
@@ -18,7 +17,7 @@ from bntricks.report.figures.figure import (
     of_stream,
     titled,
 )
-from bntricks.report.figures.panels import MOST_PANELS, by_method
+from bntricks.report.figures.panels import MOST_PANELS, PERCENT, by_method, facetted
 from bntricks.report.groups import Group
 from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import Cell, Table, distinct, drawable
@@ -76,38 +75,25 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     beside = BESIDE + LETTER * max(map(len, order))
     side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
     shown, facet = by_method(rows, side)
-    scale = alt.Scale(domain=list(order))
-    room = side / len(order)
-    axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, min(11.0, room - 3)), labelOverlap=True)
-    x, y = (
-        channel(f"{field}:N", title=title, sort=list(order), scale=scale, axis=axis)
-        for channel, field, title in (
-            (alt.X, "predicted", f"taken for {unit}"),
-            (alt.Y, "true", f"true {unit}"),
-        )
+    scale, font = alt.Scale(domain=list(order)), min(11.0, side / len(order) - 3)
+    axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, font), labelOverlap=True)
+    place = {"sort": list(order), "scale": scale, "axis": axis}
+    tips = (
+        alt.Tooltip("label:N", title="method"),
+        alt.Tooltip("true:N", title=f"true {unit}"),
+        alt.Tooltip("predicted:N", title="taken for"),
+        alt.Tooltip("share:Q", title="%", format=".1f"),
+        TIP_SEEDS,
     )
-    chart = (
-        alt.Chart(alt.InlineData(values=shown), width=side, height=side)
-        .mark_rect()
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color(
-                "share:Q", title="%", scale=alt.Scale(scheme="viridis", domain=[0, 100])
-            ),
-            tooltip=[
-                alt.Tooltip("label:N", title="method"),
-                alt.Tooltip("true:N", title=f"true {unit}"),
-                alt.Tooltip("predicted:N", title="taken for"),
-                alt.Tooltip("share:Q", title="%", format=".1f"),
-                TIP_SEEDS,
-            ],
-        )
-        .transform_filter(NOT_HIDDEN)
-        .facet(facet=facet, columns=max(1, int(WIDEST / (side + beside))))
-        .add_params(HIDDEN)
-        .resolve_axis(x="independent", y="independent")
+    cells = alt.Chart(alt.InlineData(values=shown), width=side, height=side).mark_rect()
+    cells = cells.encode(
+        x=alt.X("predicted:N", title=f"taken for {unit}", **place),
+        y=alt.Y("true:N", title=f"true {unit}", **place),
+        color=alt.Color("share:Q", title="%", scale=PERCENT),
+        tooltip=list(tips),
     )
+    columns = max(1, int(WIDEST / (side + beside)))
+    chart = facetted(cells.transform_filter(NOT_HIDDEN), facet, columns)
     whole = "each class" if by_class else "the classes of each task together"
     text = (
         f"Test images of {whole} (down) by what they were taken for (across) after the last task, "

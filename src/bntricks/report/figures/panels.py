@@ -36,6 +36,7 @@ BESIDE = 60
 """What a panel needs beside its width: its axis, and some air."""
 WIDEST = 280
 """A panel, which has to fit a phone."""
+PERCENT = alt.Scale(scheme="viridis", domain=[0, 100])
 BREAK = "¶"
 """Between the lines of a panel's name; a control character would be escaped."""
 
@@ -50,8 +51,8 @@ def matrices(groups: Sequence[Group]) -> Figure:
         y=alt.Y("after:O", title="after task"),
         tooltip=tips(TIP_AFTER, TIP_TASK),
     )
-    scale = alt.Scale(scheme="viridis", domain=[0, 100])
-    layers = [chart.mark_rect().encode(color=alt.Color("acc:Q", title="accuracy, %", scale=scale))]
+    colour = alt.Color("acc:Q", title="accuracy, %", scale=PERCENT)
+    layers = [chart.mark_rect().encode(color=colour)]
     if tasks <= NUMBERS_UP_TO:
         ink = alt.condition("datum.acc > 45", alt.value("black"), alt.value("white"))
         number = alt.Text("acc:Q", format=".0f")
@@ -107,10 +108,15 @@ def _panels(
     shown, facet = by_method(rows, side)
     chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
     columns = max(1, (WIDTH + 120) // (side + BESIDE))
-    chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
-    chart = chart.resolve_axis(x="independent", y="independent")
     folded = len(groups) > MOST_PANELS
-    return of_stream(kind, title, text, groups, chart, rows, folded=folded)
+    whole = facetted(chart, facet, columns)
+    return of_stream(kind, title, text, groups, whole, rows, folded=folded)
+
+
+def facetted(chart: Any, facet: alt.Facet, columns: int) -> Any:
+    """A panel for each method, each with axes of its own."""
+    whole = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
+    return whole.resolve_axis(x="independent", y="independent")
 
 
 def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:
