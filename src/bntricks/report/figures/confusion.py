@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import altair as alt
 
@@ -77,7 +78,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     shown, facet = by_method(rows, side)
     scale, font = alt.Scale(domain=list(order)), min(11.0, side / len(order) - 3)
     axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, font), labelOverlap=True)
-    place = {"sort": list(order), "scale": scale, "axis": axis}
+    place: dict[str, Any] = {"sort": list(order), "scale": scale, "axis": axis}
     tips = (
         alt.Tooltip("label:N", title="method"),
         alt.Tooltip("true:N", title=f"true {unit}"),
