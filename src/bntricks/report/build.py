@@ -149,7 +149,7 @@ def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:
     if memory is None:
         return list(groups)
     return [
-        replace(each, label=f"{each.method} ({each.variant})" if each.variant else each.method)
+        replace(each, label=each.unsized)
         for each in groups
         if each.knobs["memory"] in (None, memory)
     ]

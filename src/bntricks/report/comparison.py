@@ -10,8 +10,8 @@ from functools import partial
 
 import altair as alt
 
-from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
-from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row, titled
+from bntricks.report.groups import Group
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
 from bntricks.runs.metrics import metric_title
@@ -144,8 +144,7 @@ def old_and_new(groups: Sequence[Group]) -> Figure:
     number = base.mark_text(align="left", dx=5).encode(
         x=x("high:Q"), text=alt.Text("acc:Q", format=".0f")
     )
-    stream = groups[0].stream
-    title = f"What is known in the end, {stream_title(stream)} {cut_down_label(groups)}".rstrip()
+    title = titled("What is known in the end", groups)
     text = (
         "Accuracy after the last task, on its own classes and on those of all tasks before it. "
         "Lines: ± standard deviation over seeds."

@@ -38,6 +38,11 @@ class Group:
     records: tuple[Record, ...]
 
     @property
+    def unsized(self) -> str:
+        """The label without the memory's size, for where that is said of all."""
+        return f"{self.method} ({self.variant})" if self.variant else self.method
+
+    @property
     def cut_down(self) -> bool:
         """Learned from less than the official data, and so not comparable with the paper."""
         return self.records[0].data.cut_down

@@ -15,38 +15,17 @@ from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, per_task
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.records import by_seed, load_records
-from bntricks.report.statistics import contrast, estimate, mean, sd
-from bntricks.report.tables.results import p_value
+from bntricks.report.statistics import contrast, estimate
+from bntricks.report.tables.results import measured, p_value
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, knob_text, number
 from bntricks.runs.metrics import chosen, metric_title
 from bntricks.runs.record import Record
 
 Places = Path | str | Iterable[Path | str]
+Pair = tuple[Group, Group]
+"""Each is the runs of one method and protocol."""
 SIDES = ("A", "B")
 UNPAIRED = "Runs of no common seed are not paired: there is no difference to estimate."
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two groups of runs, each of one method and protocol."""
-
-    a: Group
-    b: Group
-
-    @property
-    def title(self) -> str:
-        methods = dict.fromkeys((self.a.method, self.b.method))
-        streams = dict.fromkeys(map(stream_title, (self.a.stream, self.b.stream)))
-        return f"{' and '.join(methods)} on {' and '.join(streams)}"
-
-    @property
-    def shown(self) -> tuple[Group, Group]:
-        """The groups under labels that say which is which, as variants: these look different."""
-        a, b = (
-            replace(each, label=f"{side}: {each.method}", variant=side)
-            for side, each in zip(SIDES, (self.a, self.b), strict=True)
-        )
-        return a, b
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +49,7 @@ def compare(a: Places, b: Places, metrics: Iterable[str] = ()) -> list[PairRepor
     names = chosen(metrics)
     return [
         PairReport(
-            title=pair.title,
+            title=_title(pair),
             configuration=_configuration(pair),
             differences=_differences(pair, names),
             curve=_curve(pair),
@@ -100,7 +79,7 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
 def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:
     ours, theirs = group(a), group(b)
     if len(ours) == len(theirs) == 1:
-        return [Pair(ours[0], theirs[0])]
+        return [(ours[0], theirs[0])]
     by_name = [{(g.method, g.stream): g for g in groups} for groups in (ours, theirs)]
     for side, groups, named in zip(SIDES, (ours, theirs), by_name, strict=True):
         if len(named) < len(groups):
@@ -113,14 +92,18 @@ def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:
             "A and B have no method and stream in common, and one of them has several: name runs "
             "of one method on each side"
         )
-    return [Pair(by_name[0][name], by_name[1][name]) for name in common]
+    return [(by_name[0][name], by_name[1][name]) for name in common]
+
+
+def _title(pair: Pair) -> str:
+    methods = dict.fromkeys(each.method for each in pair)
+    streams = dict.fromkeys(stream_title(each.stream) for each in pair)
+    return f"{' and '.join(methods)} on {' and '.join(streams)}"
 
 
 def _configuration(pair: Pair) -> Table:
     """Knobs, data and versions in which they differ."""
-    sides: list[dict[str, Any]] = [
-        {**each.knobs, **each.records[0].versions} for each in (pair.a, pair.b)
-    ]
+    sides: list[dict[str, Any]] = [{**each.knobs, **each.records[0].versions} for each in pair]
     names = dict.fromkeys(key for side in sides for key in side)
     rows = tuple(
         (Cell(key.replace("_", " ")), *(Cell(knob_text(side.get(key))) for side in sides))
@@ -134,13 +117,13 @@ def _configuration(pair: Pair) -> Table:
 def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
     rows, seeds = [], 0
     for metric in metrics:
-        sides = [by_seed(each.records, metric) for each in (pair.a, pair.b)]
+        sides = [by_seed(each.records, metric) for each in pair]
         difference = estimate(contrast([(1, sides[0]), (-1, sides[1])]))
         seeds = max(seeds, difference.n)
         rows.append(
             (
                 Cell(metric_title(metric)),
-                *(_spread(list(side.values())) for side in sides),
+                *(measured(list(side.values())) for side in sides),
                 number(difference.mean) if difference.n else SKIPPED,
                 interval(difference.low, difference.high),
                 p_value(difference.p),
@@ -158,13 +141,10 @@ def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
 
 def _curve(pair: Pair) -> Table:
     """ACC after each task."""
-    sides = [
-        [record.metrics["acc_after_each_task"] for record in each.records]
-        for each in (pair.a, pair.b)
-    ]
+    sides = [[record.metrics["acc_after_each_task"] for record in each.records] for each in pair]
     tasks = max(len(accs) for side in sides for accs in side)
     rows = tuple(
-        (number(task + 1, 0), *(_spread(list(_at(side, task))) for side in sides))
+        (number(task + 1, 0), *(measured(list(_at(side, task))) for side in sides))
         for task in range(tasks)
     )
     return Table("ACC after each task", ("After task", *SIDES), rows)
@@ -177,9 +157,10 @@ def _at(accs: Sequence[Sequence[float | None]], task: int) -> Iterator[float]:
 
 
 def _figures(pair: Pair, number: int) -> Iterator[Figure]:
-    for figure in (curves(pair.shown), per_task(pair.shown)):
+    """The groups have labels that say which is which, as variants: these look different."""
+    shown = [
+        replace(each, label=f"{side}: {each.method}", variant=side)
+        for side, each in zip(SIDES, pair, strict=True)
+    ]
+    for figure in (curves(shown), per_task(shown)):
         yield replace(figure, name=f"pair-{number}-{figure.name.split('-')[0]}")
-
-
-def _spread(values: Sequence[float]) -> Cell:
-    return number(mean(values), sd=sd(values)) if values else SKIPPED

@@ -3,7 +3,7 @@ command that trains the best on all training images."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -191,5 +191,4 @@ def _knob(value: Any) -> TableCell:
 
 
 def _acc(cell: Cell, *, bold: bool) -> TableCell:
-    shown = number(cell.acc, sd=cell.sd)
-    return TableCell(shown.text, shown.number, shown.sd, bold)
+    return replace(number(cell.acc, sd=cell.sd), bold=bold)

@@ -174,12 +174,9 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         key=lambda item: (WEAKEST_FIRST.index(_direction(claim, item[1])), _lowest(item[1])),
         default=(claim.metric, Estimate()),
     )
-    smoke = scale == "smoke" or any(
-        is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
-    )
-    changed = any(
-        changes(study, scale, side, group) for _, side, matching in sides for group in matching
-    )
+    compared = [(side, group) for _, side, matching in sides for group in matching]
+    smoke = scale == "smoke" or any(is_smoke(study, scale, *each) for each in compared)
+    changed = any(changes(study, scale, *each) for each in compared)
     reason = _why_not_judged(smoke, changed, shown.n) if tested else ""
     direction = _direction(claim, shown)
     verdict = SUGGESTED[direction] if tested else "not run"

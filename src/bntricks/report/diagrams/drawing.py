@@ -57,8 +57,6 @@ class Words:
     bold: bool = False
     quiet: bool = False
     anchor: Literal["start", "middle", "end"] = "start"
-    subscripts: bool = False
-    """What follows an underscore is a subscript, as it is in boxes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def _shape(shape: Shape) -> str:
         case Box():
             return "".join(_box(shape))
         case Words():
-            return _text(shape)
+            return _text(shape, _plain(shape.text))
         case Line():
             return _line(shape)
 
@@ -174,16 +172,11 @@ def _box(box: Box) -> Iterator[str]:
     for index, line in enumerate(box.text):
         # A third of the size below the middle is where a line of capitals looks centred.
         y = centre + (index - (len(box.text) - 1) / 2) * LEADING * box.size + box.size / 3
-        words = Words(middle, y, line, box.size, box.bold, anchor="middle", subscripts=True)
-        yield _text(words, box.ink)
+        words = Words(middle, y, line, box.size, box.bold, anchor="middle")
+        yield _text(words, "".join(_with_subscripts(line, box.size)), box.ink)
 
 
-def _text(words: Words, ink: str = INK) -> str:
-    content = (
-        "".join(_with_subscripts(words.text, words.size))
-        if words.subscripts
-        else _plain(words.text)
-    )
+def _text(words: Words, content: str, ink: str = INK) -> str:
     weight = ' font-weight="bold"' if words.bold else ""
     shade = ' fill-opacity="0.75"' if words.quiet else ""
     return (

@@ -1,25 +1,23 @@
 """The study that trains nothing (Figure 2): recipes as pictures, on disk and as a page, with the
-columns of the ablation table behind them. Recipes need torch, so they are imported on demand."""
+columns of the ablation table behind them. Recipes need torch, so this is imported on demand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import vl_convert
 
 from bntricks.files import command_line
+from bntricks.methods import find
 from bntricks.paper import Study
+from bntricks.recipes.language import Method
 from bntricks.report.diagrams.drawing import fixed, svg
 from bntricks.report.diagrams.panels import legend, panels, sheet
 from bntricks.report.files import PAGE, PIXELS_PER_INCH, pdf, write_whole
 from bntricks.report.page.html import Section, page_html, table_html
 from bntricks.report.tables.table import Table, plain_cell, to_csv
-
-if TYPE_CHECKING:
-    from bntricks.recipes.language import Method
 
 HEADS = {"ema": "EMA", "parameters": "model parameters"}
 DILEMMA = (
@@ -36,8 +34,6 @@ LEGEND_WIDTH = 290
 
 def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[Path, Table]:
     """Draw these methods, or else the study's; the page's path, and the table of recipes."""
-    from bntricks.methods import find
-
     chosen = list(dict.fromkeys(names or study.methods))
     entries = [find(name) for name in chosen]
     methods = [(entry.title, entry.factory()) for entry in entries]

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
 
+from bntricks.recipes.language import Balanced, Method, Source
 from bntricks.report.diagrams.drawing import (
     BLACK,
     INK,
@@ -26,9 +26,6 @@ from bntricks.report.diagrams.drawing import (
 )
 from bntricks.report.diagrams.passes import Pass, in_words, notes, passes
 from bntricks.report.diagrams.tiles import FRAME, STORED, TILE, colour, source_width, tiles
-
-if TYPE_CHECKING:
-    from bntricks.recipes.language import Method, Source
 
 THETA, PHI = "#009E73", "#D55E00"
 EDGE, GAP, PAD = 12, 12, 8
@@ -108,8 +105,6 @@ def sheet(methods: Sequence[tuple[str, Method]]) -> Drawing:
 
 def legend(methods: Iterable[Method], width: float) -> Drawing:
     """What the colours and lines of these recipes mean."""
-    from bntricks.recipes.language import Balanced
-
     shown = [forward for method in methods for forward in passes(method)]
     sources = [forward.source for forward in shown if forward.source is not None]
     used = {str(symbol): symbol for source in sources for symbol in source.symbols()}

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from bntricks.recipes.language import Method, Source, Term, Update
+from bntricks.recipes.language import Method, Source, Symbol, Term, Update
 
 MEMORY = "M"
 """The name of all that is stored, which a projection may look at."""
@@ -81,8 +80,6 @@ def _tracking(method: Method) -> Iterator[Pass]:
 
 
 def _aids(method: Method) -> Iterator[Pass]:
-    from bntricks.recipes.language import Symbol
-
     if method.project is not None:
         count = method.project.forwards
         name = "forward" if count == "1" else f"{count} forwards"

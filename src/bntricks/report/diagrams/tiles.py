@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from bntricks.recipes.language import Balanced, Blended, Copies, Source, Union
 from bntricks.report.diagrams.drawing import BLACK, Box, Shape, clipped, text_width
 from bntricks.report.diagrams.passes import MEMORY
-
-if TYPE_CHECKING:
-    from bntricks.recipes.language import Source
 
 NOW, STORED, EARLIER, MIXED, OTHER = "#56B4E9", "#E69F00", "#CC79A7", "#9BB38A", "#BBBBBB"
 FRAME = "#888888"
@@ -27,8 +24,6 @@ TILE, UNION, BEHIND = 42, 14, 6
 
 def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
     """A batch, from its upper left corner."""
-    from bntricks.recipes.language import Balanced, Blended, Union
-
     width = source_width(source)
     match source:
         case Blended(of):
@@ -50,8 +45,6 @@ def tiles(source: Source, x: float, y: float) -> Iterator[Shape]:
 
 def tile(source: Source, x: float, y: float, width: float, height: float) -> Box:
     """A plain one; copies show behind it."""
-    from bntricks.recipes.language import Copies
-
     copied = isinstance(source, Copies)
     return Box(
         *(x, y, width, height, (_name(source),), colour(source)),
@@ -63,8 +56,6 @@ def tile(source: Source, x: float, y: float, width: float, height: float) -> Box
 
 
 def source_width(source: Source) -> float:
-    from bntricks.recipes.language import Balanced, Blended, Copies, Union
-
     match source:
         case Blended(of):
             return source_width(of)

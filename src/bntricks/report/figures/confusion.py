@@ -5,14 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 import altair as alt
 
-from bntricks.report.figures.figure import HIDDEN, LETTER, NOT_HIDDEN, TIP_SEEDS, Figure, Row
-from bntricks.report.figures.panels import MOST_PANELS, by_method
-from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.statistics import mean, sd
-from bntricks.report.tables.table import SKIPPED, Cell, Table, distinct, drawable, number
+from bntricks.report.figures.figure import (
+    LETTER,
+    NOT_HIDDEN,
+    TIP_SEEDS,
+    Figure,
+    Row,
+    of_stream,
+    titled,
+)
+from bntricks.report.figures.panels import MOST_PANELS, PERCENT, by_method, facetted
+from bntricks.report.groups import Group
+from bntricks.report.tables.results import measured
+from bntricks.report.tables.table import Cell, Table, distinct, drawable
 from bntricks.runs.record import Record
 
 CLASSES_UP_TO = 20
@@ -38,9 +47,9 @@ def class_table(groups: Sequence[Group]) -> Table | None:
         for records in recorded.values():
             values = [r.class_accuracy[label] for r in records if r.class_accuracy is not None]
             known = [value for value in values if value is not None]
-            cells.append(number(mean(known), 1, sd=sd(known)) if known else SKIPPED)
+            cells.append(measured(known, 1))
         rows.append((Cell(names[label]), *cells))
-    title = f"Accuracy of each class after the last task, {_where(groups)}"
+    title = titled("Accuracy of each class after the last task", groups)
     return Table(title, ("Class", *recorded), tuple(rows))
 
 
@@ -67,47 +76,35 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     beside = BESIDE + LETTER * max(map(len, order))
     side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
     shown, facet = by_method(rows, side)
-    scale = alt.Scale(domain=list(order))
-    room = side / len(order)
-    axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, min(11.0, room - 3)), labelOverlap=True)
-    x, y = (
-        channel(f"{field}:N", title=title, sort=list(order), scale=scale, axis=axis)
-        for channel, field, title in (
-            (alt.X, "predicted", f"taken for {unit}"),
-            (alt.Y, "true", f"true {unit}"),
-        )
+    scale, font = alt.Scale(domain=list(order)), min(11.0, side / len(order) - 3)
+    axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, font), labelOverlap=True)
+    place: dict[str, Any] = {"sort": list(order), "scale": scale, "axis": axis}
+    tips = (
+        alt.Tooltip("label:N", title="method"),
+        alt.Tooltip("true:N", title=f"true {unit}"),
+        alt.Tooltip("predicted:N", title="taken for"),
+        alt.Tooltip("share:Q", title="%", format=".1f"),
+        TIP_SEEDS,
     )
-    chart = (
-        alt.Chart(alt.InlineData(values=shown), width=side, height=side)
-        .mark_rect()
-        .encode(
-            x=x,
-            y=y,
-            color=alt.Color(
-                "share:Q", title="%", scale=alt.Scale(scheme="viridis", domain=[0, 100])
-            ),
-            tooltip=[
-                alt.Tooltip("label:N", title="method"),
-                alt.Tooltip("true:N", title=f"true {unit}"),
-                alt.Tooltip("predicted:N", title="taken for"),
-                alt.Tooltip("share:Q", title="%", format=".1f"),
-                TIP_SEEDS,
-            ],
-        )
-        .transform_filter(NOT_HIDDEN)
-        .facet(facet=facet, columns=max(1, int(WIDEST / (side + beside))))
-        .add_params(HIDDEN)
-        .resolve_axis(x="independent", y="independent")
+    cells = alt.Chart(alt.InlineData(values=shown), width=side, height=side).mark_rect()
+    cells = cells.encode(
+        x=alt.X("predicted:N", title=f"taken for {unit}", **place),
+        y=alt.Y("true:N", title=f"true {unit}", **place),
+        color=alt.Color("share:Q", title="%", scale=PERCENT),
+        tooltip=list(tips),
     )
+    columns = max(1, int(WIDEST / (side + beside)))
+    chart = facetted(cells.transform_filter(NOT_HIDDEN), facet, columns)
     whole = "each class" if by_class else "the classes of each task together"
     text = (
         f"Test images of {whole} (down) by what they were taken for (across) after the last task, "
         "in percent, mean over seeds. The diagonal is what was recognised"
         + ("." if by_class else ", or taken for another class of the same task.")
     )
-    title = f"Confusion, {_where(groups)}"
-    name, folded = f"confusion-{groups[0].stream}", len(recorded) > MOST_PANELS
-    return Figure(name, title, text, chart, rows, beside=beside, folded=folded)
+    folded = len(recorded) > MOST_PANELS
+    return of_stream(
+        "confusion", "Confusion", text, groups, chart, rows, beside=beside, folded=folded
+    )
 
 
 def _recorded(groups: Sequence[Group]) -> dict[str, list[Record]]:
@@ -137,7 +134,3 @@ def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str,
                 counts[pair] = counts.get(pair, 0) + count
                 images[names[true]] = images.get(names[true], 0) + count
     return {pair: 100 * count / images[pair[0]] for pair, count in counts.items()}
-
-
-def _where(groups: Sequence[Group]) -> str:
-    return f"{stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()

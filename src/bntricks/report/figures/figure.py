@@ -112,6 +112,20 @@ def titled(title: str, groups: Sequence[Group]) -> str:
     return f"{title}, {stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()
 
 
+def of_stream(
+    kind: str,
+    title: str,
+    text: str,
+    groups: Sequence[Group],
+    chart: Any,
+    rows: list[Row],
+    **more: Any,
+) -> Figure:
+    """A figure of one stream, which its name and title have in them."""
+    name = f"{kind}-{groups[0].stream}"
+    return Figure(name, titled(title, groups), text, chart, rows, **more)
+
+
 def base(groups: Sequence[Group], rows: list[Row], **channels: Any) -> Any:
     """What the layers of a chart share: rows of the methods that are shown, in their colours."""
     chart = alt.Chart(alt.InlineData(values=rows)).transform_filter(NOT_HIDDEN)

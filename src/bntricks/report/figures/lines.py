@@ -29,10 +29,10 @@ from bntricks.report.figures.figure import (
     faded,
     fitting,
     legend_pick,
+    of_stream,
     points,
     spread,
     tips,
-    titled,
 )
 from bntricks.report.figures.looks import looks
 from bntricks.report.groups import Group
@@ -63,8 +63,7 @@ def curves(groups: Sequence[Group]) -> Figure:
     text = "Mean accuracy over the tasks seen so far, after each task."
     x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
     tip = alt.Tooltip("task:O", title="after task")
-    name = f"curves-{groups[0].stream}"
-    return _lines(name, titled("ACC after each task", groups), text, groups, rows, x, tip)
+    return _lines("curves", "ACC after each task", text, groups, rows, x, tip)
 
 
 def per_task(groups: Sequence[Group]) -> Figure:
@@ -76,9 +75,8 @@ def per_task(groups: Sequence[Group]) -> Figure:
     ]
     text = "Accuracy on each task after the last one."
     x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
-    name = f"per-task-{groups[0].stream}"
-    title = titled("Final accuracy by task", groups)
-    return _lines(name, title, text, groups, rows, x, TIP_TASK, y_title="final accuracy, %")
+    title, y_title = "Final accuracy by task", "final accuracy, %"
+    return _lines("per-task", title, text, groups, rows, x, TIP_TASK, y_title=y_title)
 
 
 def over_memory(groups: Sequence[Group]) -> Figure | None:
@@ -92,8 +90,8 @@ def over_memory(groups: Sequence[Group]) -> Figure | None:
     if not several:
         return None
     rows, firsts = [], []
-    for (method, variant), own in several.items():
-        first = replace(own[0], label=f"{method} ({variant})" if variant else method)
+    for own in several.values():
+        first = replace(own[0], label=own[0].unsized)
         firsts.append(first)
         for group in sorted(own, key=lambda each: int(each.knobs["memory"])):
             row = spread(first, group.values("acc"))
@@ -103,8 +101,7 @@ def over_memory(groups: Sequence[Group]) -> Figure | None:
     x = alt.X("memory:Q", title="|M|, images", scale=alt.Scale(type="log", nice=False), axis=axis)
     tip = alt.Tooltip("memory:Q", title="|M|", format="d")
     text = "ACC after the last task with memories of different size."
-    name = f"memory-{groups[0].stream}"
-    return _lines(name, titled("ACC over |M|", groups), text, firsts, rows, x, tip)
+    return _lines("memory", "ACC over |M|", text, firsts, rows, x, tip)
 
 
 def over_share(groups: Sequence[Group]) -> Figure | None:
@@ -129,8 +126,7 @@ def over_share(groups: Sequence[Group]) -> Figure | None:
         "What the same network would reach in the end, were φ estimated on batches with this share "
         "of the newest task's training images."
     )
-    name = f"share-of-phi-{groups[0].stream}"
-    return _lines(name, titled("ACC over the share of φ", groups), text, probed, rows, x, tip)
+    return _lines("share-of-phi", "ACC over the share of φ", text, probed, rows, x, tip)
 
 
 def cost(groups: Sequence[Group]) -> Figure | None:
@@ -157,12 +153,11 @@ def cost(groups: Sequence[Group]) -> Figure | None:
     whole = (span + point).properties(width=WIDTH, height=HEIGHT)
     whole = whole.add_params(HIDDEN, legend_pick("label"))
     text = "ACC against forward passes in a step, tracking included; images/s are of the machine."
-    name = f"cost-{groups[0].stream}"
-    return Figure(name, titled("Cost and accuracy", groups), text, whole, rows)
+    return of_stream("cost", "Cost and accuracy", text, groups, whole, rows)
 
 
 def _lines(
-    name: str,
+    kind: str,
     title: str,
     text: str,
     groups: Sequence[Group],
@@ -193,7 +188,7 @@ def _lines(
     whole = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
     whole = whole.add_params(HIDDEN, legend_pick("label"))
     bands = "" if all(row["sd"] is None for row in rows) else " Bands: ± standard deviation."
-    return Figure(name, title, text + bands, whole, rows, ends)
+    return of_stream(kind, title, text + bands, groups, whole, rows, ends=ends)
 
 
 def _ends(

@@ -21,9 +21,9 @@ from bntricks.report.figures.figure import (
     Row,
     each,
     fitting,
+    of_stream,
     spread,
     tips,
-    titled,
 )
 from bntricks.report.groups import Group
 
@@ -36,6 +36,7 @@ BESIDE = 60
 """What a panel needs beside its width: its axis, and some air."""
 WIDEST = 280
 """A panel, which has to fit a phone."""
+PERCENT = alt.Scale(scheme="viridis", domain=[0, 100])
 BREAK = "¶"
 """Between the lines of a panel's name; a control character would be escaped."""
 
@@ -50,15 +51,14 @@ def matrices(groups: Sequence[Group]) -> Figure:
         y=alt.Y("after:O", title="after task"),
         tooltip=tips(TIP_AFTER, TIP_TASK),
     )
-    scale = alt.Scale(scheme="viridis", domain=[0, 100])
-    layers = [chart.mark_rect().encode(color=alt.Color("acc:Q", title="accuracy, %", scale=scale))]
+    colour = alt.Color("acc:Q", title="accuracy, %", scale=PERCENT)
+    layers = [chart.mark_rect().encode(color=colour)]
     if tasks <= NUMBERS_UP_TO:
         ink = alt.condition("datum.acc > 45", alt.value("black"), alt.value("white"))
         number = alt.Text("acc:Q", format=".0f")
         layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
     text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
-    title = titled("Accuracy matrices", groups)
-    return _panels(f"matrices-{groups[0].stream}", title, text, groups, layers, rows, side)
+    return _panels("matrices", "Accuracy matrices", text, groups, layers, rows, side)
 
 
 def task_lines(groups: Sequence[Group]) -> Figure | None:
@@ -83,8 +83,7 @@ def task_lines(groups: Sequence[Group]) -> Figure | None:
         chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(TIP_AFTER, TIP_TASK)),
     ]
     text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
-    title = titled("Each task over time", groups)
-    return _panels(f"over-time-{groups[0].stream}", title, text, again, layers, rows, side)
+    return _panels("over-time", "Each task over time", text, again, layers, rows, side)
 
 
 def _rows(groups: Sequence[Group]) -> list[Row]:
@@ -98,7 +97,7 @@ def _rows(groups: Sequence[Group]) -> list[Row]:
 
 
 def _panels(
-    name: str,
+    kind: str,
     title: str,
     text: str,
     groups: Sequence[Group],
@@ -109,9 +108,15 @@ def _panels(
     shown, facet = by_method(rows, side)
     chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
     columns = max(1, (WIDTH + 120) // (side + BESIDE))
-    chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
-    chart = chart.resolve_axis(x="independent", y="independent")
-    return Figure(name, title, text, chart, rows, folded=len(groups) > MOST_PANELS)
+    folded = len(groups) > MOST_PANELS
+    whole = facetted(chart, facet, columns)
+    return of_stream(kind, title, text, groups, whole, rows, folded=folded)
+
+
+def facetted(chart: Any, facet: alt.Facet, columns: int) -> Any:
+    """A panel for each method, each with axes of its own."""
+    whole = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
+    return whole.resolve_axis(x="independent", y="independent")
 
 
 def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:

@@ -99,14 +99,7 @@ def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool 
     names = table.columns if cards else ("",) * len(table.columns)
     body = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>" for row in table.rows)
     kind = "sortable cards" if cards else "sortable"
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
-    if not table.rows:
-        return notes
-    return (
-        f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
-    )
+    return tools * bool(table.rows) + _framed(table, name, kind, f"<tr>{head}</tr>", body)
 
 
 def form_html(table: Table, name: str) -> str:
@@ -126,14 +119,21 @@ def form_html(table: Table, name: str) -> str:
         f"<tr{' class=rule' * (index in table.rules)}>{''.join(map(_form_cell, row, kinds))}</tr>"
         for index, row in enumerate(table.rows)
     )
-    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     columns = len(table.columns)
     kind = f"form{' dense' * (columns > MANY_COLUMNS)}{' crowded' * (columns > TOO_MANY)}"
+    return _framed(table, name, kind, f"<tr>{spans}</tr>" * bool(spans) + f"<tr>{heads}</tr>", body)
+
+
+def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
+    """A table that scrolls where it is too wide, and its notes; without rows, the notes alone."""
+    title = escape(table.title)
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    if not table.rows:
+        return notes
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
-        f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>{notes}"
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{title}</caption>'
+        f"<thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bntricks.report.tables.table import WIDE, Cell, Table, fitted
+from bntricks.report.tables.table import WIDE, Cell, Table, fitted, one_line
 
 COLUMN, TEXT = 230.0, 340.0
 """Points: a column of two, and the text block of LaTeX's own article class, which is narrow."""
@@ -71,7 +71,7 @@ LETTERS = {
 
 def to_latex(table: Table) -> str:
     """The table in as many floats as it takes to fit."""
-    parts = [part for wide in fitted(table, TEXT, _least_width) for part in _by_height(wide)]
+    parts = [part for wide in fitted(table, TEXT, _width) for part in _by_height(wide)]
     floats = []
     for index, part in enumerate(parts, start=1):
         title = f"{part.title} ({index} of {len(parts)})" if len(parts) > 1 else part.title
@@ -90,8 +90,7 @@ def latex(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    one_line = "".join(letter if letter.isprintable() else " " for letter in text)
-    return "".join(LETTERS.get(letter) or _ascii(letter) for letter in one_line)
+    return "".join(LETTERS.get(letter) or _ascii(letter) for letter in one_line(text))
 
 
 def _symbol(found: re.Match[str]) -> str:
@@ -136,7 +135,7 @@ def _rows(table: Table, first: int, end: int) -> Table:
 
 def _lines(table: Table, row: int) -> int:
     """How many lines a row takes, assuming that a sixth of each line stays empty."""
-    room = COLUMN if _least_width(table) <= COLUMN else TEXT
+    room = COLUMN if _width(table) <= COLUMN else TEXT
     widths = [each[2:-3] for each in _alignments(table, room, SMALLEST) if each[0] == "p"]
     cells = [cell for index, cell in enumerate(table.rows[row]) if _paragraph(table, index)]
     lengths = [1.2 * SIZES[SMALLEST] * len(cell.text) for cell in cells]
@@ -145,7 +144,7 @@ def _lines(table: Table, row: int) -> int:
 
 
 def _float(table: Table) -> str:
-    starred, room = ("", COLUMN) if _least_width(table) <= COLUMN else ("*", TEXT)
+    starred, room = ("", COLUMN) if _width(table) <= COLUMN else ("*", TEXT)
     paragraphs = any(_paragraph(table, index) for index in range(len(table.columns)))
     fonts = [] if paragraphs else [size for size in SIZES if _width(table, size) <= room]
     size = next(iter(fonts), SMALLEST)
@@ -219,11 +218,7 @@ def _paragraph(table: Table, index: int) -> bool:
     return any(len(cell.text) > WIDE for cell in table.column(index))
 
 
-def _least_width(table: Table) -> float:
-    return _width(table, SMALLEST)
-
-
-def _width(table: Table, size: str) -> float:
+def _width(table: Table, size: str = SMALLEST) -> float:
     return sum(
         (LEAST_PARAGRAPH if _paragraph(table, i) else _column_width(table, i, size)) + GAP
         for i in range(len(table.columns))

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bntricks.paper import STREAMS, Study, load_reported
+from bntricks.paper import STREAMS, Entry, Study, load_reported
 from bntricks.report.groups import Group, by_stream, stream_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
+from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import SKIPPED, Cell, Table, number
 
 METRICS = ("acc", "bwt")
@@ -50,43 +51,27 @@ def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
     places = _places(groups)
     lines = _lines(groups, places, study)
     blocks = [_block(line, lines) for line in lines]
-    best = _best(lines, places, blocks)
-    batches = study is not None and "Table 2" in study.artefacts
-    with_paper = {
-        place: any(place in line.groups and paper_numbers(line.groups[place]) for line in lines)
-        for place in places
-    }
-    columns, heads = ["Method"], [""]
-    if batches:
-        columns, heads = [*columns, "EMA", "Model parameters"], [*heads, "", ""]
+    columns = [("", "Method", [Cell(line.title) for line in lines])]
+    if study is not None and "Table 2" in study.artefacts:
+        batches = [load_reported().batches.get(line.method) or ("–", "–") for line in lines]
+        ema, parameters = ([Cell(text) for text in texts] for texts in zip(*batches, strict=True))
+        columns += [("", "EMA", ema), ("", "Model parameters", parameters)]
     for place in places:
-        own = [name for metric in METRICS for name in _names(metric, with_paper[place])]
-        columns += own
-        heads += [_head(place, places)] * len(own)
-    rows = tuple(
-        (
-            Cell(line.title),
-            *(map(Cell, _batches(line.method)) if batches else ()),
-            *(
-                cell
-                for place in places
-                for metric in METRICS
-                for cell in _cells(
-                    line.groups.get(place),
-                    metric,
-                    with_paper[place],
-                    (index, place, metric) in best,
-                )
-            ),
-        )
-        for index, line in enumerate(lines)
-    )
+        head, own = _head(place, places), [line.groups.get(place) for line in lines]
+        papers = [None if group is None else paper_numbers(group) for group in own]
+        for metric in METRICS:
+            name, best = metric.upper(), _best(lines, blocks, place, metric)
+            ours = [measured(group.values(metric) if group else ()) for group in own]
+            ours = [replace(cell, bold=index in best) for index, cell in enumerate(ours)]
+            columns.append((head, name, ours))
+            if any(papers):
+                columns.append((head, f"paper {name}", [_paper(each, metric) for each in papers]))
     return Table(
         title=_title(study),
-        columns=tuple(columns),
-        rows=rows,
+        columns=tuple(name for _, name, _ in columns),
+        rows=tuple(zip(*(cells for *_, cells in columns), strict=True)),
         notes=tuple(_notes(groups, lines)),
-        heads=tuple(heads),
+        heads=tuple(head for head, *_ in columns),
         rules=frozenset(i for i in range(1, len(lines)) if blocks[i] != blocks[i - 1]),
     )
 
@@ -133,75 +118,42 @@ def _block(line: Line, lines: Sequence[Line]) -> str:
     return f"family {max(family, key=len)}" if family else "others"
 
 
-def _best(
-    lines: Sequence[Line], places: Sequence[Place], blocks: Sequence[str]
-) -> set[tuple[int, Place, str]]:
-    """Where each family has its best number. Without a family, all but the bounds compete. A
-    positive BWT does not: it says that tasks were hardly learned when they were new."""
+def _best(lines: Sequence[Line], blocks: Sequence[str], place: Place, metric: str) -> set[int]:
+    """Where each family has its best number, among comparable rivals. Without a family, all but the
+    bounds compete. A positive BWT does not: it says that tasks were hardly learned when new."""
     families = {block for block in blocks if block.startswith("family")} or {"others"}
+    own = {i: line.groups[place] for i, line in enumerate(lines) if place in line.groups}
+    means = {index: group.mean(metric) for index, group in own.items() if blocks[index] in families}
+    counted = {i: v for i, v in means.items() if v is not None and (metric != "bwt" or v <= 0)}
     best = set()
-    for block in families:
-        for place in places:
-            own = [
-                (index, line.groups[place])
-                for index, line in enumerate(lines)
-                if blocks[index] == block and place in line.groups
-            ]
-            for metric in METRICS:
-                best |= {(index, place, metric) for index in _winners(own, metric)}
+    for index, value in counted.items():
+        rivals = [
+            other
+            for i, other in counted.items()
+            if i != index and blocks[i] == blocks[index] and own[index].comparable(own[i])
+        ]
+        if rivals and value >= max(rivals):
+            best.add(index)
     return best
 
 
-def _winners(rivals: Sequence[tuple[int, Group]], metric: str) -> list[int]:
-    """Those that no comparable rival surpasses, if they have one."""
-    means = {index: group.mean(metric) for index, group in rivals}
-    counted = {i: v for i, v in means.items() if v is not None and (metric != "bwt" or v <= 0)}
-    winners = []
-    for index, group in rivals:
-        beside = [
-            counted[other]
-            for other, rival in rivals
-            if other != index and other in counted and group.comparable(rival)
-        ]
-        if index in counted and beside and counted[index] >= max(beside):
-            winners.append(index)
-    return winners
-
-
-def _names(metric: str, paper: bool) -> list[str]:
-    return [metric.upper(), f"paper {metric.upper()}"] if paper else [metric.upper()]
-
-
-def _cells(group: Group | None, metric: str, paper: bool, bold: bool) -> list[Cell]:
-    """Our number, and the paper's where this place has any."""
-    ours = number(group.mean(metric), sd=group.sd(metric)) if group else SKIPPED
-    cells = [replace(ours, bold=bold) if ours.text else SKIPPED]
-    if paper:
-        entry = None if group is None else paper_numbers(group)
-        result = getattr(entry, metric, None)
-        cells.append(number(result.mean, sd=result.sd) if result else SKIPPED)
-    return cells
-
-
-def _batches(method: str) -> tuple[str, str]:
-    return load_reported().batches.get(method) or ("–", "–")
+def _paper(entry: Entry | None, metric: str) -> Cell:
+    result = getattr(entry, metric, None)
+    return number(result.mean, sd=result.sd) if result else SKIPPED
 
 
 def _head(place: Place, places: Sequence[Place]) -> str:
     if place.memory is None:
         return stream_title(place.stream)
     size = f"|M| = {place.memory}"
-    return (
-        size
-        if len({each.stream for each in places}) == 1
-        else (f"{stream_title(place.stream)}, {size}")
-    )
+    streams = {each.stream for each in places}
+    return size if len(streams) == 1 else f"{stream_title(place.stream)}, {size}"
 
 
 def _title(study: Study | None) -> str:
-    tables = [] if study is None else [each for each in study.artefacts if each[:5] == "Table"]
     if study is None:
         return "ACC and BWT"
+    tables = [each for each in study.artefacts if each.startswith("Table")]
     return f"{study.title} ({', '.join(tables)} of the paper)" if tables else study.title
 
 

@@ -51,6 +51,11 @@ def results_table(
     return table_of("Results", rows, notes)
 
 
+def measured(values: Sequence[float], digits: int = 2) -> Cell:
+    """Mean ± standard deviation; a dash where nothing was measured."""
+    return number(mean(values), digits, sd=sd(values)) if values else SKIPPED
+
+
 def cost_table(groups: Sequence[Group]) -> Table:
     """What each group learned from, and what its steps cost."""
     whole = results_table(groups)
@@ -173,8 +178,7 @@ def _result(
     paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
     numbers: dict[str, Cell] = {}
     for name in metrics:
-        values = group.values(name)
-        cell = number(mean(values), sd=sd(values)) if values else SKIPPED
+        cell = measured(group.values(name))
         numbers[column_title(name)] = replace(cell, bold=mark and name == "acc")
         if name in ("acc", "bwt"):
             reported = paper.get(name)

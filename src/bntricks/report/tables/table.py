@@ -235,7 +235,7 @@ def terminal_width(table: Table) -> int:
 
 
 def _markdown(text: str, *, bold: bool = False) -> str:
-    plain = re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", _one_line(text).replace("&", "&amp;"))
+    plain = re.sub(r"([\\`*_{}\[\]<>|#~$])", r"\\\1", one_line(text).replace("&", "&amp;"))
     return f"**{plain}**" if bold and plain else plain
 
 
@@ -252,5 +252,6 @@ def _no_formula(value: Any) -> Any:
     return text
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Text in which a space stands for what does not print."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
