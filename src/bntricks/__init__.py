@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
-    from bntricks.model import Model as Model
+    from bntricks.model.model import Model as Model
     from bntricks.networks.head import last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
@@ -85,7 +85,7 @@ _NAMES = {
     "imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
-    "model": "Model",
+    "model.model": "Model",
     "networks.head": "last_linear",
     "networks.norms": "NORMS",
     "networks.norms.replace": "replace_norm",

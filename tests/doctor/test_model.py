@@ -6,7 +6,7 @@ import pytest
 
 from bntricks import UserError, diagnose
 from bntricks.doctor.model import checkup, model_images
-from bntricks.model import Model
+from bntricks.model.model import Model
 from bntricks.recipes.classifiers import NearestMean
 from bntricks.streams.files.archive import Folder
 from helpers.colours import SECOND, pictures

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
-from bntricks.cli.app import Json, Names, Switch, Threads, app
-from bntricks.cli.models import check_target, open_model, prepare
+from bntricks.cli.app import Device, Json, Names, Switch, Threads, app
+from bntricks.cli.models import SkipUnreadable, check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
+from bntricks.model.options import Value
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     from bntricks.doctor.groups import BatchesByGroup
 
 
-class Selection(BaseModel):
+class Selection(Value):
     """Which model, and which images in which groups."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     data: Path
     """A folder with one folder of images for each class."""
@@ -60,12 +59,9 @@ class Selection(BaseModel):
     """Use only this many images of each class, the first ones [default: all]."""
     batch: Annotated[int, Field(ge=2)] = 128
     """Images that pass through the network at once."""
-    skip_unreadable: Switch = False
-    """Name images that cannot be read and leave them out, instead of refusing."""
-    device: str = "cpu"
-    """Where to compute: cpu, cuda, cuda:N or mps."""
+    skip_unreadable: SkipUnreadable = False
+    device: Device = "cpu"
     threads: Annotated[Threads, Field(ge=1, le=1024)] = 1
-    """CPU threads. Different counts give different bits."""
 
     @field_validator("groups", mode="before")
     @classmethod

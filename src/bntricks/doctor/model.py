@@ -15,7 +15,7 @@ from bntricks.errors import UserError
 from bntricks.streams.files.archive import Folder
 
 if TYPE_CHECKING:
-    from bntricks.model import Model
+    from bntricks.model.model import Model
 
 
 def model_images(

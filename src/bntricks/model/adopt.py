@@ -14,10 +14,11 @@ from torch import nn
 from bntricks.batch import Batch
 from bntricks.devices import near
 from bntricks.errors import InvalidOptions, UserError
-from bntricks.model.create import IMAGE_SIZE, build, checked, describe, protocol, today
+from bntricks.model.create import build, protocol, today
 from bntricks.model.file import check_storable
-from bntricks.model.metadata import LearnedTask, Preprocessing
+from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing
 from bntricks.model.model import Model
+from bntricks.model.options import IMAGE_SIZE, Protocol, checked
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
 from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.lesson import Lesson
@@ -34,9 +35,8 @@ def adopt(
     capacity: int = 500,
     view: View | None = None,
     image_size: int = IMAGE_SIZE,
-    seed: int = 0,
     device: str | None = None,
-    **choices: Any,
+    **options: Any,
 ) -> Model:
     """A model that goes on with a trained network, of which it takes a copy.
 
@@ -46,7 +46,7 @@ def adopt(
     Both are a folder of class folders, a mapping from class names to samples, or a pair of
     samples and class names. `view` is how the network was given images, as
     `View(mean, std, pad=4, flip=True)`; without one, samples must be network inputs already.
-    It computes on `device`, or else where the network is. `choices` are those of `protocol`.
+    It computes on `device`, or else where the network is. `options` are those of `Protocol`.
     """
     names = _checked_names(net, classes)
     check_storable(net)
@@ -57,9 +57,9 @@ def adopt(
     )
     sample = next((images.x for images in (old, held_out) if images is not None), None)
     shape = (3, image_size, image_size) if sample is None else tuple(sample.shape[1:])
-    metadata = describe(
-        **protocol(memory=capacity, **choices),
-        seed=seed,
+    metadata = checked(
+        Metadata,
+        **protocol(checked(Protocol, memory=capacity, **options)),
         network=None,
         shape=shape,
         view=None if view is None else _checked_view(view, shape),
