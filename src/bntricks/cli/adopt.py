@@ -209,7 +209,7 @@ def _check_shape(scores: object, outputs: int, when: str = "") -> None:
 
 def _hint_at_order(model: Model) -> None:
     """Say so, before any training, if the network's answers fit its classes in another order."""
-    from bntricks.doctor.order import fitting_order
+    from bntricks.doctor.verdict import fitting_order
     from bntricks.model.summary import answers
     from bntricks.streams import Images
 

@@ -45,8 +45,7 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.order import Order, fitting_order
-from bntricks.doctor.verdict import Verdict, judge, order_warning, remarks
+from bntricks.doctor.verdict import Order, Verdict, fitting_order, judge, order_warning, remarks
 from bntricks.errors import UserError
 from bntricks.norm import Moments, Statistics, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent

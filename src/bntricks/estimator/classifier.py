@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from bntricks.devices import on_host
 from bntricks.errors import PlannedError, UserError
-from bntricks.estimator.labels import NONE, Labels
+from bntricks.estimator.data import NO_LABELS, Array, Labels, labelled, samples
 from bntricks.estimator.lessons import learn_samples
-from bntricks.estimator.tensors import Array, labelled, samples
 from bntricks.model.create import build, preprocessing, protocol
 from bntricks.model.metadata import Metadata, Network
 from bntricks.model.options import Protocol, checked
@@ -126,7 +125,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         with _value_errors():
             epochs, lr = _whole("epochs", self.epochs), _rate(self.lr)
             x, y = labelled(self, X, y, reset=restart)
-            labels = (NONE if restart else self._labels).joined(y, classes)
+            labels = (NO_LABELS if restart else self._labels).joined(y, classes)
             outputs = len(labels.outputs)
             metadata = self._described(x) if restart else self._metadata
             learner = self._fresh(metadata, outputs) if restart else self._learner

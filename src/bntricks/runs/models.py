@@ -10,9 +10,9 @@ from typing import Literal
 
 import torch
 
+from bntricks.model.adopt import from_learner
 from bntricks.model.create import today
 from bntricks.model.file import save as write
-from bntricks.model.from_learner import from_learner
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
 from bntricks.model.options import checked
 from bntricks.runs.config import Config
