@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.doctor.groups import BatchesByGroup
+    from bntricks.doctor.images import Photos
 
 
 class Selection(Value):
@@ -205,35 +206,23 @@ def recalibrate(
 
 def _open(
     model: Path | None, selection: Selection
-) -> tuple[nn.Module, BatchesByGroup, list[str], Callable[[Path], None]]:
+) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
     """The network, the images to examine it with, its classes if they were given, and how to
     write it."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
-    from bntricks.streams.files.image_files import class_folders
-    from bntricks.streams.sources.folder import image_folder
 
     prepare(selection.device, selection.threads)
-    leave_out = _complain_of if selection.skip_unreadable else None
     groups = [class_names(text, "groups") for text in selection.groups or ()]
     if model is not None and selection.weights is None:
         for option in ("classes", "preprocessing", "image_size", "mean", "std"):
-            if option in selection.model_fields_set:
+            if option in selection.given():
                 raise UserError(
                     "it describes a network of your own: leave it out, a MODEL has its own",
                     option=option,
                 )
         opened = open_model(model, net=selection.net, device=selection.device)
-        source = image_folder(selection.data)
-        images = model_images(
-            opened,
-            source,
-            class_folders(source),
-            groups,
-            shape=opened.metadata.shape,
-            images_per_class=selection.images_per_class,
-            leave_out=leave_out,
-        )
+        images = model_images(opened, _photos(selection), groups)
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None:
         raise UserError(
@@ -243,25 +232,38 @@ def _open(
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
     )
-    source = image_folder(selection.data)
-    folders = class_folders(source)
-    classes = folders if selection.classes is None else listed_classes(selection.classes)
+    photos = _photos(selection)
+    classes = photos.folders if selection.classes is None else listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
     net, images = open_network(
         selection.net,
         selection.weights,
-        source,
-        folders,
+        photos,
         groups,
         classes,
         image_size=size,
         mean=mean,
         std=std,
-        images_per_class=selection.images_per_class,
-        leave_out=leave_out,
         device=selection.device,
     )
     return net, images, classes, partial(save_weights, net)
+
+
+def _photos(selection: Selection) -> Photos:
+    from bntricks.doctor.images import Photos
+    from bntricks.streams.files.image_files import class_folders
+    from bntricks.streams.sources.folder import image_folder
+
+    def leave_out(unreadable: str) -> None:
+        console.complain(f"{unreadable}; left out")
+
+    source = image_folder(selection.data)
+    return Photos(
+        source,
+        class_folders(source),
+        selection.images_per_class,
+        leave_out if selection.skip_unreadable else None,
+    )
 
 
 def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
@@ -270,7 +272,3 @@ def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
     if selection.classes is not None and is_file(Path(selection.classes)):
         inputs.append(Path(selection.classes))
     return inputs
-
-
-def _complain_of(unreadable: str) -> None:
-    console.complain(f"{unreadable}; left out")

@@ -3,19 +3,18 @@ its tasks. Nothing else here knows models or runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from bntricks.doctor.diagnosis import Diagnosis, diagnose
 from bntricks.doctor.groups import MIN_SAMPLES, BatchesByGroup, Labelled
-from bntricks.doctor.images import check_accepts, image_groups
+from bntricks.doctor.images import Photos, check_accepts, image_groups
 from bntricks.doctor.verdict import Verdict
 from bntricks.errors import UserError
 from bntricks.runs import network
 from bntricks.streams import Images, Stream, View
-from bntricks.streams.files.archive import Folder
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -23,17 +22,10 @@ if TYPE_CHECKING:
 
 
 def model_images(
-    model: Model,
-    source: Folder,
-    folders: Collection[str],
-    groups: Sequence[Sequence[str]] = (),
-    *,
-    shape: Sequence[int],
-    images_per_class: int | None = None,
-    leave_out: Callable[[str], None] | None = None,
+    model: Model, photos: Photos, groups: Sequence[Sequence[str]] = ()
 ) -> BatchesByGroup:
-    """Images to examine a model with, by task or in these groups; `shape` is that of a sample."""
-    if len(shape) != 3:
+    """Images to examine a model with, by task or in these groups."""
+    if len(shape := model.metadata.shape) != 3:
         raise UserError("this model does not take images: examine it in Python, with diagnose")
     if _classifier_moves(model):
         raise UserError(
@@ -47,14 +39,7 @@ def model_images(
             remedy="groups",
         )
     batches_by_group = image_groups(
-        source,
-        folders,
-        groups or model.groups,
-        model.classes,
-        lambda x: model.view(x, None),
-        size=shape[-1],
-        images_per_class=images_per_class,
-        leave_out=leave_out,
+        photos, groups or model.groups, model.classes, lambda x: model.view(x, None), size=shape[-1]
     )
     check_accepts(model.net, batches_by_group)
     return batches_by_group
