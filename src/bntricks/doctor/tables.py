@@ -20,7 +20,7 @@ def accuracy_table(diagnosis: Diagnosis) -> Table:
             Cell(f"φ {tried.statistics}"),
             *(number(value, 1) for value in (tried.old, tried.newest, tried.all)),
             *(
-                Cell() if tried is diagnosis.as_is else Cell(f"{d.signed} ({d.interval})", d.points)
+                Cell() if tried is diagnosis.as_is else _change(d)
                 for d in (tried.old_difference, tried.all_difference)
             ),
             *(number(tried.accuracy[name], 1) for name in names),
@@ -78,16 +78,12 @@ def group_table(diagnosis: Diagnosis) -> Table:
 
 def cost_table(diagnoses: Diagnoses) -> Table:
     """A row for each model: its accuracy with φ as it is, and the change that balanced φ makes."""
-
-    def change(difference: Difference) -> Cell:
-        return Cell(f"{difference.signed} ({difference.interval})", difference.points)
-
     rows = tuple(
         (
             Cell(name),
             *(number(value, 1) for value in (as_is.old, as_is.newest, as_is.all)),
             *map(
-                change,
+                _change,
                 (balanced.old_difference, balanced.newest_difference, balanced.all_difference),
             ),
         )
@@ -103,3 +99,7 @@ def cost_table(diagnoses: Diagnoses) -> Table:
         "intervals paired over samples; every class counts the same."
     )
     return Table("What φ costs each model", columns, rows, (note,))
+
+
+def _change(difference: Difference) -> Cell:
+    return Cell(f"{difference.signed} ({difference.interval})", difference.points)
