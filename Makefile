@@ -11,11 +11,11 @@ PINS := uv pip compile --python-version 3.11.0 --python-platform linux --all-ext
 TESTS := -m pytest -n 2 --dist worksteal -m
 
 # What `make test-deep` runs, and the interpreters of `make test-pythons`.
-DEEP := test-fresh test-lowest test-pythons
+DEEP := test-crashes test-fresh test-lowest test-pythons
 PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-deep $(DEEP) lint format docs pins clean
+.PHONY: help setup demo bench test test-all test-deep $(DEEP) lint format docs pins clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ setup: $(TOOLS) ## build the environment in .venv, only if it is not current
 demo: $(READY) ## BN Tricks against plain replay on embedded images, some four minutes
 	$(BIN)/bnt demo
 
+bench: $(READY) ## what things cost against plain PyTorch, an hour or two; ARGS='--parts steps --json'
+	@$(BIN)/python benchmarks/bench.py $(ARGS)
+
 lint: $(TOOLS) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,6 +67,10 @@ test-all: test ## those and what needs extras or time; a skip is a failure
 # Everything below needs fresh environments, several GB of packages or a long time: not for every
 # change. A further check of that kind is one more target in DEEP.
 test-deep: $(DEEP) ## fresh environments, lowest versions, other Pythons: GBs and half an hour or more
+
+test-crashes: export BNT_EVERY_POINT = 1
+test-crashes: $(TOOLS) ## kills commands before each change they make, a thousand damages a kind of file
+	$(BIN)/python $(TESTS) slow tests/test_crash_points.py tests/test_damages.py
 
 test-fresh: ## both commands of the README in an empty clone
 	@folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && git clone --quiet . $$folder/clone \

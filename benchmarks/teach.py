@@ -34,6 +34,7 @@ from bntricks import Model
 from bntricks.cli.console import markdown
 from bntricks.files import write_atomically
 from bntricks.model.samples import gather
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.norm import mode
 from bntricks.report.statistics import estimate
@@ -179,7 +180,9 @@ class Bench:
 
     def _plain(self, x: Tensor, y: Tensor, seed: int, name: str) -> list[float]:
         shape = {n: getattr(self.options, n) for n in ("width", "blocks", "stages")}
-        net = build_network("resnet", x.shape[1:], 3, Generators.of(seed).init, **shape).train()
+        net = build_network(
+            NetworkOptions(**shape), x.shape[1:], 3, Generators.of(seed).init
+        ).train()
         view = View(*channel_moments(x), pad=x.shape[-1] // 8, flip=True)
         generator = torch.Generator().manual_seed(seed)
         steps = 2 * self.options.steps  # of 32 pictures: as many as the command sees in steps of 64

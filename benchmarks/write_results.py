@@ -17,16 +17,16 @@ from pathlib import Path
 
 import readme
 from bntricks.methods import same_recipe
-from bntricks.report.charts import Figure
-from bntricks.report.claims_chart import verdict_chart
+from bntricks.report.figures.claims import verdict_chart
+from bntricks.report.figures.figure import Figure
+from bntricks.report.figures.lines import curves, per_task
 from bntricks.report.files import svg
-from bntricks.report.forms import paper_form
 from bntricks.report.groups import Group, by_stream, cut_down_label
-from bntricks.report.lines import curves, per_task
 from bntricks.report.overview import WORDS, claims_title
 from bntricks.report.records import load_records
-from bntricks.report.results import verdict_table
-from bntricks.report.tables import Table, to_markdown
+from bntricks.report.tables.paper_form import paper_form
+from bntricks.report.tables.results import verdict_table
+from bntricks.report.tables.table import Table, to_markdown
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, Evidence, distinct, findings, gather, is_judged

@@ -11,13 +11,11 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "bntricks"
 MODULES = sorted(SOURCE.rglob("*.py"))
 BELOW_CLI = [path for path in MODULES if "cli" not in path.parts]
-PIECES = {"batch", "devices", "errors", "files", "imports", "intervals"}
-PIECES |= {"memory", "norm", "registry", "seeds", "stopping"}
+PIECES = {"batch", "errors", "files", "intervals", "memory", "norm", "options", "seeds"}
 COMMAND_LINES = {
     "report/commands.py",  # the command that makes a run again, for a reader to copy
-    "report/frameworks.py",
-    "bench/start_up.py",  # starts `bnt --help` to time it
-    "bench/device.py",  # starts a run under torchrun
+    "report/diagrams/frameworks.py",
+    "runs/check.py",  # starts a run under torchrun
 }
 
 
@@ -58,13 +56,11 @@ def test_one_loop_observes_batches():
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "observe"
     }
-    measuring = {name for name in observing if name.startswith("bench/")} | {"sweeps/plan.py"}
-    assert observing - measuring == {"training/loop.py"}
+    assert observing - {"sweeps/plan.py", "runs/check.py"} == {"training/loop.py"}
 
 
 def test_nobody_asks_a_policy_what_it_is():
-    """But for the bench, which turns a knob that one of them has."""
-    for path in (path for path in MODULES if "bench" not in path.parts):
+    for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 kinds = ast.unparse(node.args[1])

@@ -21,7 +21,7 @@ from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
 from bntricks.model.file import checksum as model_checksum
 from bntricks.model.preprocessing import read_class_names
 from bntricks.report.build import build
-from bntricks.report.confusion import confusion as confusion_of
+from bntricks.report.figures.confusion import confusion as confusion_of
 from bntricks.report.files import svg, write
 from bntricks.report.groups import group
 from bntricks.runs import phi
@@ -60,6 +60,15 @@ def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch
         points += 1
     assert points >= 4
     assert (path.read_bytes(), keep.read_bytes()) == (b"new", b"old")
+
+
+@pytest.mark.fault
+def test_a_file_that_a_killed_writer_has_kept_already_gets_no_third_name(tmp_path):
+    path, keep = tmp_path / "m", tmp_path / "m.before"
+    path.write_bytes(b"old")
+    keep.hardlink_to(path)
+    write_atomically(path, b"new", keep=keep)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"m": b"new", "m.before": b"old"}
 
 
 def _no_links(self, target):
@@ -190,7 +199,7 @@ def test_no_damage_of_a_probes_file_or_a_request_is_silent(tmp_path):
         ("[" * 200_000, "nested too deeply"),
         ('{"a":' * 200_000, "nested too deeply"),
         ("[" * 80 + "]" * 80, "nested too deeply"),
-        ("1" * 10_000, "digits"),
+        ("1" * 10_000, "more than 40 digits"),
         ('{"a": -' + "1" * 50 + "}", "more than 40 digits"),
         ("NaN", "nan is not a valid number"),
         ('{"a": [1e999]}', "inf is not a valid number"),
@@ -298,6 +307,8 @@ def test_a_study_that_is_nested_too_deeply_or_asks_for_too_much_is_a_clear_line(
         "[scale.lite]\nseeds = 1000000000\n"
     )
     refused("study", path, words=["seeds", "10000"])
+    for command in (["study", "pilot"], ["demo"]):
+        refused(*command, "--seeds", 1_000_000_000, words=["--seeds", "10000"])
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, '["a", ' + "1" * 5000 + "]"])
@@ -368,7 +379,7 @@ def test_a_figure_that_cannot_be_drawn_costs_a_line(tmp_path, monkeypatch):
 def test_a_closed_terminal_stops_a_run_between_two_steps(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from bntricks.stopping import postponed\n"
+        "from bntricks.system.stopping import postponed\n"
         "signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))\n"
         "with postponed() as asked:\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bntricks import NETWORKS, Config, UserError, import_code, run
-from bntricks.imports import loaded, own_fault
 from bntricks.methods import METHODS, entries
+from bntricks.plugins.imports import loaded, own_fault
 from bntricks.report.commands import run_command
 from bntricks.report.groups import group
 from bntricks.runs.folder import resume
+from bntricks.runs.readings import trunk
 from bntricks.runs.resolve import resolve
 from bntricks.streams.registry import OPENERS
 from bntricks.sweeps.local import Failure, Shared, sweep
@@ -31,6 +32,31 @@ def test_one_file_brings_a_method_a_stream_a_network_and_a_norm(tmp_path):
     assert record.config.imports == {"my_method.py": digest}
     assert run_command(record.config).startswith("bnt run --import my_method.py --method my-er-bnt")
     assert run(Config(**OWN, **TINY), out=tmp_path).already_there
+
+
+CORRECTION = """
+from bntricks import HEADS, RECALIBRATIONS, Correction, correction
+
+@correction("mine")
+class Mine(Correction):
+    pass
+
+HEADS.add("my-head", lambda layer: layer)
+RECALIBRATIONS.add("my-way", lambda state, samples: None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "name"), [("correct", "mine"), ("head", "my-head"), ("recalibrate", "my-way")]
+)
+def test_a_correction_a_head_or_a_recalibration_is_part_of_the_identity(tmp_path, option, name):
+    file = tmp_path / "mine.py"
+    file.write_text(CORRECTION)
+    import_code(file)
+    _, config = resolve(Config(method="er", **DIGITS_NOW, **{option: name}), None)
+    assert config.imports == {"mine.py": hashlib.sha256(file.read_bytes()).hexdigest()}
+    assert trunk(config) == config
+    assert resolve(Config(method="er", **DIGITS_NOW), None)[1].imports == {}
 
 
 def test_what_the_package_registers_meanwhile_is_not_the_users(tmp_path):

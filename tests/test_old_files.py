@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bntricks import Model, load_records, run
-from bntricks.runs.config import REVISION, parse
+from bntricks.runs.config import REVISION, Config
 from bntricks.runs.folder import REQUEST, resume
 from bntricks.runs.resolve import versions
 from bntricks.training.checkpoint import NEWEST, pack, unpack
@@ -73,7 +73,7 @@ def test_an_old_run_is_found_and_not_trained_again(runs, name, then, tmp_path):
     out = copied(runs, tmp_path / "runs")
     request = json.loads((out / then["folder"] / REQUEST).read_bytes())
     wanted = {key: request[key] for key in ("probe", "save", "epoch_accuracy", "readings")}
-    record = run(parse(request["config"]), out=out, **wanted)
+    record = run(Config.of(**request["config"]), out=out, **wanted)
     assert record.already_there
     assert record.path == out / then["folder"]
     assert record.acc == then["acc"]
@@ -108,7 +108,7 @@ def test_an_old_checkpoint_is_continued_to_the_same_bits(interrupted, name, then
     assert plain(continued.accuracy)[:before_it] == then["accuracy"][:before_it]
     assert not (folder / NEWEST).exists()
 
-    whole = run(parse(request["config"]), out=tmp_path / "whole", **wanted)
+    whole = run(Config.of(**request["config"]), out=tmp_path / "whole", **wanted)
     if whole.digest["network"] == then["digest"]["network"]:  # a machine with the same arithmetic
         assert continued.digest == whole.digest
         assert continued.readings == whole.readings

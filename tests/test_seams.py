@@ -34,7 +34,6 @@ from bntricks import (
 from bntricks.methods import entries, find
 from bntricks.networks.folded import FOLD_FROM
 from bntricks.networks.head import features
-from bntricks.report.verdicts import value
 from bntricks.runs import record_file as records
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve
@@ -279,7 +278,7 @@ def test_a_new_metric_is_there_for_old_records_and_for_claims(tmp_path, monkeypa
     monkeypatch.setitem(METRICS, "worst_task", lambda r: min(r[-1]))
     read = records.load(tmp_path, warn=pytest.fail)
     assert read.metrics["worst_task"] == 40.0
-    assert value(read, "worst_task") == 40.0
+    assert read.value("worst_task") == 40.0
 
 
 def test_features_are_what_the_head_sees():

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bntricks.paper import Claim
+from bntricks.report.protocol import groups_of
+from bntricks.report.records import by_seed
 from bntricks.report.statistics import contrast, mean
-from bntricks.report.verdicts import by_seed, groups_of
 from results_page.evidence import Evidence, Finding
 
 KINDS, METRICS = ("greater", "similar"), ("acc", "bwt")

@@ -19,7 +19,6 @@ STUDIES += ("exemplars", "exemplars-memory", "phi-share", "rehearsal-free", "pre
 JUDGED = ("holds", "suggested", "undecided", "no difference", "doubtful", "does not hold")
 CONFIRMED = {"suggested": "holds", "doubtful": "does not hold"}
 """What more seeds make of a verdict that the interval alone has decided."""
-NOT_PROTOCOL = {"method", "hyper", "stream", "seed", "memory_batch", "device", "threads"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def has_protocol(record: Record, values: dict[str, Any]) -> bool:
         wanted["memory"] = load_reported().memory.get(record.stream)
     return all(
         own[key] == wanted[key] or (key == "memory" and own[key] is None)
-        for key in wanted.keys() - NOT_PROTOCOL
+        for key in Config.options(changes="protocol") - {"memory_batch"}
     )
 
 

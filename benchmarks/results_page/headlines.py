@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bntricks.paper import ScaleName, Side, load_reported
-from bntricks.report.metrics import metric_title
+from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import contrast, mean
-from bntricks.report.verdicts import Judgement, groups_of
+from bntricks.report.verdicts import Judgement
+from bntricks.runs.metrics import metric_title
 from results_page.evidence import Evidence, Finding, is_judged
 from results_page.layers import layers_headline
 from results_page.other_phi import TITLE as OTHER_PHI

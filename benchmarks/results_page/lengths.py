@@ -9,7 +9,7 @@ from itertools import groupby
 from bntricks.paper import ScaleName, load_reported, load_study
 from bntricks.report.overview import counted
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import Cell, Table, number, to_markdown
+from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.runs.record import Record
 from results_page.evidence import has_protocol
 from results_page.scales import STREAM, paper_steps

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bntricks.paper import load_study
-from bntricks.report.charts import Figure
+from bntricks.report.figures.figure import Figure
+from bntricks.report.figures.lines import over_share
 from bntricks.report.groups import Group, group
-from bntricks.report.lines import over_share
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import Cell, Table, number, to_markdown
+from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.runs.record import Record
 from results_page.evidence import has_protocol
 from results_page.scales import STREAM

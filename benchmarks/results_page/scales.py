@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bntricks.batch import batch_count
 from bntricks.paper import SCALES, ScaleName, load_reported, load_study
-from bntricks.report.tables import Cell, Table, number
+from bntricks.report.tables.table import Cell, Table, number
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from results_page.evidence import STUDIES, runs_of

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from bntricks.paper import ScaleName
-from bntricks.report.metrics import metric_title
 from bntricks.report.overview import counted
 from bntricks.report.verdicts import Judgement
+from bntricks.runs.metrics import metric_title
 from results_page.evidence import Finding, is_judged
 
 TOO_FEW = "too few for a verdict"

@@ -17,11 +17,10 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
-    from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model.model import Model as Model
-    from bntricks.networks.head import last_linear as last_linear
+    from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
     from bntricks.networks.norms.variant import Rows as Rows, told as told
@@ -35,7 +34,9 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         update_ema as update_ema,
     )
     from bntricks.paper import load_study as load_study
+    from bntricks.plugins.imports import import_code as import_code
     from bntricks.recipes.classifiers import Linear as Linear, NearestMean as NearestMean
+    from bntricks.recipes.corrections import Correction as Correction, correction as correction
     from bntricks.recipes.language import (
         BM as BM,
         BM2 as BM2,
@@ -57,12 +58,14 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         corrected as corrected,
         recalibrated as recalibrated,
     )
+    from bntricks.recipes.stages import RECALIBRATIONS as RECALIBRATIONS
     from bntricks.report import write_report as write_report
     from bntricks.report.pairs import compare as compare
     from bntricks.report.records import load_records as load_records
     from bntricks.runs.config import Config as Config
     from bntricks.runs.folder import run as run
     from bntricks.runs.record import Record as Record
+    from bntricks.runs.request import Request as Request
     from bntricks.runs.train import train as train
     from bntricks.streams import (
         View as View,
@@ -82,11 +85,11 @@ _NAMES = {
     "doctor": "Diagnosis diagnose mixed",
     "errors": "RunError UserError",
     "estimator": "IncrementalClassifier",
-    "imports": "import_code",
+    "plugins.imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
     "model.model": "Model",
-    "networks.head": "last_linear",
+    "networks.head": "HEADS last_linear",
     "networks.norms": "NORMS",
     "networks.norms.replace": "replace_norm",
     "networks.norms.variant": "Rows told",
@@ -95,17 +98,20 @@ _NAMES = {
     "norm": "frozen_ema moments recalibrate swapped update_ema",
     "paper": "load_study",
     "recipes.classifiers": "Linear NearestMean",
+    "recipes.corrections": "Correction correction",
     "recipes.language": "BM BM2 Bb Bmix Bp Bt Loss Method Pass balanced lam",
     "recipes.losses": "ce kd loss",
     "recipes.lesson": "Lesson",
     "recipes.policies": "Policy Reservoir",
     "recipes.rewrite": "bn_tricks corrected recalibrated",
+    "recipes.stages": "RECALIBRATIONS",
     "report": "write_report",
     "report.pairs": "compare",
     "report.records": "load_records",
     "runs.config": "Config",
     "runs.folder": "run",
     "runs.record": "Record",
+    "runs.request": "Request",
     "runs.train": "train",
     "streams": "View from_arrays open_stream rearrange",
     "sweeps.local": "Failure Shared sweep",

@@ -19,7 +19,7 @@ from stat import S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import HeldError, UserError
-from bntricks.stopping import postponed
+from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -29,6 +29,7 @@ LARGEST = 1 << 26
 """Bytes of a text that is parsed."""
 DEEPEST, MOST_DIGITS = 64, 40
 """Of values in a text: lists within lists, and digits of a whole number."""
+TOO_LONG = f"a number has more than {MOST_DIGITS} digits"
 
 
 def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
@@ -94,7 +95,7 @@ def _keep(path: Path, keep: Path) -> None:
             shutil.copyfile(path, beside)
             sync(beside)
         beside.replace(keep)
-    finally:  # of two names of one file, a rename leaves both
+    finally:  # a rename leaves both names if they are of one file already
         beside.unlink(missing_ok=True)
 
 
@@ -162,6 +163,10 @@ def _bounded(content: Any, parse: Callable[[Any], Any]) -> Any:
         value = parse(content)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except ValueError as error:
+        if "int_max_str_digits" in str(error):  # advice for whoever writes the program
+            raise ValueError(TOO_LONG) from None
+        raise
     _check_bounds(value, DEEPEST)
     return value
 
@@ -176,7 +181,7 @@ def _check_bounds(value: Any, levels: int) -> None:
     elif isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is not a valid number")
     elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
-        raise ValueError(f"a number has more than {MOST_DIGITS} digits")
+        raise ValueError(TOO_LONG)
 
 
 def move(path: Path, target: Path) -> None:
@@ -229,6 +234,7 @@ def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator
     locks = {lock or Path(f"{path.resolve()}.lock"): path for path in paths}
     with ExitStack() as stack:
         for place, path in sorted(locks.items()):
+            place.parent.stat()  # filelock would make a folder that is not there
             file_lock = FileLock(place, is_singleton=True)
             try:
                 file_lock.acquire(blocking=wait)

@@ -24,7 +24,7 @@ def test_help_needs_no_torch_and_names_every_command(tmp_path):
     assert done.returncode == 0
     listed = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("│ ")}
     assert {
-        *("demo", "run", "resume", "study", "report", "methods", "streams", "bench"),
+        *("demo", "run", "resume", "study", "report", "methods", "streams"),
         *("diagnose", "recalibrate", "learn", "predict", "export"),
     } <= listed
 
@@ -325,20 +325,6 @@ def test_an_interrupted_run_ends_cleanly(long_run, sent, code):
     _, errors = process.communicate(timeout=30)
     assert process.returncode == code
     assert "Traceback" not in errors
-
-
-@pytest.mark.slow
-def test_a_bench_measures_every_part_against_its_bound(tmp_path):
-    flags = ["--width", "2", "--rounds", "6", "--methods", "er", "gss", "--json"]
-    done = bnt("bench", *flags, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["rows"]
-    parts = ["step", "epoch", "evaluation", "herding", "checkpoint", "start-up", "memory kept"]
-    assert list(dict.fromkeys(row["part"] for row in rows)) == parts
-    for row in rows:
-        assert row["low"] <= row["ratio"] <= row["high"]
-        assert (row["bound"] is None) == (row["met"] is None)
-    assert {"er", "gss, gate closed", "gss, gate open"} <= {row["name"] for row in rows}
 
 
 def test_corrections_that_rescore_are_shown_from_one_training(tmp_path):

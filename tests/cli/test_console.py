@@ -10,8 +10,8 @@ from rich.table import Table as RichTable
 from bntricks.cli import console
 from bntricks.cli.dashboard import Board
 from bntricks.report.groups import group
-from bntricks.report.results import results_table
-from bntricks.report.tables import to_rich
+from bntricks.report.tables.results import results_table
+from bntricks.report.tables.table import to_rich
 from bntricks.runs.config import Config
 from helpers.records import a_run
 

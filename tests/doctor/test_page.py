@@ -92,6 +92,7 @@ def test_tables_have_a_row_for_each_set_of_statistics_and_layer(diagnosis):
 def test_a_page_that_cannot_be_written_is_one_line(diagnosis, tmp_path):
     with pytest.raises(UserError, match=r"cannot write .*nowhere"):
         diagnosis.write_page(tmp_path / "nowhere" / "p.html")
+    assert not (tmp_path / "nowhere").exists()
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from bntricks import Batch, Method, bn_tricks, make
 from bntricks.recipes.language import Pass
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import ace, ce, las
+from bntricks.recipes.options import TrainingOptions
 from helpers.twin import CLASSES, EVEN, UNEVEN, side_by_side, stacked
 
 pytestmark = pytest.mark.reference
@@ -75,7 +76,9 @@ def test_the_recipe_equals_its_twin_over_three_tasks_of_three_steps(name, lesson
 
 
 def a_pass(logits, y, lesson, labels=None):
-    return Pass(logits, Batch(torch.zeros(len(y), 1), y), lesson, net=None, labels=labels)
+    return Pass(
+        logits, Batch(torch.zeros(len(y), 1), y), lesson, None, TrainingOptions(), labels=labels
+    )
 
 
 def slopes(loss, y, lesson, labels=None):

@@ -12,6 +12,7 @@ from bntricks import Model, UserError
 from bntricks.cli.models import check_target
 from bntricks.streams import Images
 from helpers.colours import FIRST, SECOND, pictures
+from helpers.crash_points import crash_points
 
 
 def hear(event):
@@ -29,6 +30,8 @@ def ask(path, x):
 def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model, tmp_path):
     loaded = Model.load(model)
     loaded.learn({name: pictures(name) for name in SECOND}, epochs=4, sink=hear)
+    hostile = {**loaded.metadata.versions, "classes": "none"}
+    loaded.metadata = loaded.metadata.model_copy(update={"versions": hostile})
     loaded.save(model)
     done = bnt("export", model, "--onnx", tmp_path / "m.onnx")
     assert done.code == 0, done.err
@@ -44,14 +47,13 @@ def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model,
 @pytest.mark.slow
 def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
     from bntricks.model.create import create
-    from bntricks.model.export import to_onnx
     from bntricks.model.learn import teach
     from bntricks.model.samples import gather
 
     samples = gather({name: pictures(name) for name in FIRST}, size=8, held_out=0.2)
     loaded = create(samples, width=4, blocks=1, stages=2, memory=9, method="icarl")
     teach(loaded, samples, epochs=2, lr=None, sink=hear)
-    assert to_onnx(loaded, tmp_path / "m.onnx") < 1e-4
+    assert loaded.export(tmp_path / "m.onnx") < 1e-4
     x = torch.from_numpy(pictures("navy", 5, seed=4))
     found, _ = ask(tmp_path / "m.onnx", x)
     assert np.abs(found - loaded.predict_proba(x).numpy()).max() < 1e-4
@@ -59,11 +61,9 @@ def test_a_nearest_mean_classifier_is_exported_too(tmp_path):
 
 @pytest.mark.slow
 def test_an_adopted_network_that_takes_inputs_is_exported_as_it_is(tmp_path):
-    from bntricks.model.export import to_onnx
-
     net = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)).eval()
     loaded = Model.adopt(net, classes=["a", "b"], memory=(torch.randn(4, 5), "aabb"))
-    to_onnx(loaded, tmp_path / "m.onnx")
+    loaded.export(tmp_path / "m.onnx")
     x = torch.randn(3, 5)
     found, names = ask(tmp_path / "m.onnx", x)
     assert names == ["a", "b"]
@@ -170,3 +170,45 @@ def test_a_network_that_cannot_be_traced_is_one_line_that_names_the_place(kind, 
     assert "test_export.py, line " in str(raised.value)
     assert "\n" not in str(raised.value)
     assert "".join(capfd.readouterr()) == ""
+
+
+@pytest.mark.fault
+def test_an_export_that_was_killed_is_completed_by_the_same_command(bnt, refused, model, tmp_path):
+    files = [tmp_path / "small.safetensors", tmp_path / "card.md"]
+    command = ("export", model, "--safetensors", files[0], "--card", files[1])
+    assert bnt(*command).code == 0
+    whole = [path.read_bytes() for path in files]
+    for path in files:  # killed before it was renamed
+        path.rename(path.with_name(f".{path.name}.0123abcd.partial"))
+        assert bnt(*command).code == 0
+        assert [each.read_bytes() for each in files] == whole
+        assert not [*tmp_path.glob(".*.partial")]
+    files[0].write_bytes(b"a file of somebody's")
+    files[1].unlink()
+    refused(*command, words=["small.safetensors is there already", "--force"])
+    assert files[0].read_bytes() == b"a file of somebody's"
+    assert not files[1].exists()
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_a_kill_at_any_point_of_an_export_is_mended_by_the_same_command(bnt, model, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    files = {"--pt2": out / "m.pt2", "--safetensors": out / "m.safetensors", "--card": out / "m.md"}
+    command = ("export", model, *(word for item in files.items() for word in item))
+    assert bnt(*command).code == 0
+    whole = {path: path.read_bytes() for path in files.values()}
+
+    def clear():
+        for path in out.iterdir():
+            path.unlink()
+
+    clear()
+    points = 0
+    for point in crash_points(lambda: bnt(*command), out):
+        assert bnt(*command).code == 0, point
+        assert {path: path.read_bytes() for path in out.iterdir()} == whole, point
+        clear()
+        points += 1
+    assert points >= 9

@@ -58,7 +58,7 @@ def test_a_model_from_before_goes_on_with_what_it_was_made_with(fresh):
     learner = build(old, fresh.net, len(FIRST), "cpu")
     assert isinstance(learner.state.optimiser, GradientDescent)
     assert learner.state.schedule is constant
-    assert learner.state.even_batches
+    assert learner.state.options.even_batches
     learner.state.lesson = fresh.learner.state.lesson
     learned = Model(learner, old, fresh.held_out).learn(pictures_of(SECOND), epochs=1)
     assert len(learned.tasks) == 2

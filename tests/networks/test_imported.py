@@ -6,6 +6,7 @@ from torch import nn
 
 from bntricks.errors import UserError
 from bntricks.networks.norms.group_norm import group_norm
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network, sizes
 from bntricks.seeds import generator
 
@@ -54,7 +55,7 @@ def code(tmp_path, monkeypatch):
 def build(name, seed=0, **options):
     where = name if ":" in name else f"imported_code:{name}"
     init = generator(seed, "init")
-    return build_network(where, (1, 8, 8), 4, init, width=1, blocks=1, stages=1, **options)
+    return build_network(NetworkOptions(net=where, **options), (1, 8, 8), 4, init)
 
 
 def test_it_is_called_with_the_number_of_classes_and_starts_from_the_seed():

@@ -4,15 +4,15 @@ import pytest
 import torch
 
 from bntricks import UserError
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network, sizes
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import own_network
 
-SIZES = {"width": 8, "blocks": 2, "stages": 4}
-
 
 def build(**options):
-    return build_network("mlp", (10,), 4, torch.Generator().manual_seed(0), **SIZES, **options)
+    options = NetworkOptions(net="mlp", width=8, **options)
+    return build_network(options, (10,), 4, torch.Generator().manual_seed(0))
 
 
 def test_it_has_a_width_and_no_other_size():

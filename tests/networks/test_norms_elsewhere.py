@@ -10,6 +10,7 @@ from bntricks import NORMS, Learner, Model, Rows, UserError, diagnose, make, rep
 from bntricks.doctor import repair
 from bntricks.networks.folded import FOLD_FROM, Folded, folded
 from bntricks.networks.norms import SCHEMES, bound
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.norm import drift, layers, moments, phi
 from bntricks.recipes.sample_gradients import cosines, per_sample
@@ -23,8 +24,8 @@ def network(name):
     """Trained a little, so that its φ is not that of a fresh one."""
     torch.manual_seed(0)
     init = torch.Generator().manual_seed(0)
-    sizes = {"width": 4, "blocks": 1, "stages": 2}
-    net = build_network("resnet", (3, 8, 8), 4, init, norm=name, tasks=2, **sizes)
+    options = NetworkOptions(norm=name, width=4, blocks=1, stages=2)
+    net = build_network(options, (3, 8, 8), 4, init, tasks=2)
     learner = Learner(net, make("er"), memory=20, lr=0.05)
     for task in (0, 1):
         learner.begin([2 * task, 2 * task + 1])

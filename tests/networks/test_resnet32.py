@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from bntricks.networks.head import features
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.networks.resnet32 import PaddedBlock
 from bntricks.norm import layers
@@ -11,12 +12,10 @@ from bntricks.seeds import generator
 
 pytestmark = pytest.mark.reference
 
-SIZES = {"width": 64, "blocks": 2, "stages": 4}
-
 
 def built(**options):
     init = generator(0, "init")
-    return build_network("resnet32", (3, 32, 32), 10, init, **{**SIZES, **options})
+    return build_network(NetworkOptions(net="resnet32", **options), (3, 32, 32), 10, init)
 
 
 def test_it_has_the_parameters_and_layers_of_the_paper():

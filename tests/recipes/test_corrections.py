@@ -11,6 +11,8 @@ from bntricks import Batch, Learner, UserError, bn_tricks, make
 from bntricks.recipes.corrections import CORRECTIONS, Rectified, fit_bias
 from bntricks.recipes.rewrite import corrected, recalibrated
 from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
+from bntricks.runs.readings import only_rescores
+from bntricks.runs.record import READINGS
 from bntricks.training.checkpoint import digest
 from helpers.tiny import batches, network, whole
 
@@ -145,9 +147,13 @@ def test_a_prior_is_the_share_of_each_class_in_what_was_trained_on_in_this_task(
     assert (scores[:, UNSEEN] == -torch.inf).all()
 
 
-@pytest.mark.parametrize("name", CORRECTIONS)
+def test_records_know_by_name_which_corrections_only_rescore():
+    assert tuple(filter(only_rescores, CORRECTIONS.entries())) == READINGS
+
+
+@pytest.mark.parametrize("name", READINGS)
 def test_reading_off_moves_nothing(name):
-    readings = {each: corrected(make("er"), each) for each in CORRECTIONS}
+    readings = {each: corrected(make("er"), each) for each in READINGS}
     with_readings, plain = learner(readings=readings), learner()
     state = digest(with_readings.state_dict())
     x, _ = whole(2)
@@ -160,7 +166,7 @@ def test_reading_off_moves_nothing(name):
     assert torch.allclose(head(direct.state.features(x)), direct.scores(x), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["wa", *CORRECTIONS])
+@pytest.mark.parametrize("name", ["wa", *READINGS])
 def test_rewrites_commute(name):
     er = make("er")
     assert bn_tricks(corrected(er, name)) == corrected(bn_tricks(er), name)
@@ -211,7 +217,7 @@ def test_a_batch_of_the_memory_counts_among_what_was_trained_on():
     assert trained.state.trained_on.tolist() == [3, 4]
 
 
-@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.parametrize("name", READINGS)
 def test_samples_of_classes_that_are_still_to_come_may_be_in_the_memory(name):
     blurry = Learner(network(), corrected(make("er"), name), memory=12, lr=0.1)
     for own, visitors in ((OLD, NEW), (NEW, [0, 4])):
@@ -260,7 +266,7 @@ def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compile
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
 
-@pytest.mark.parametrize("name", CORRECTIONS)
+@pytest.mark.parametrize("name", READINGS)
 def test_what_was_fitted_says_nothing_of_outputs_that_the_head_has_grown_by(name):
     readings = {name: corrected(make("er"), name)}
     trained = learner(correct=name, readings=readings)

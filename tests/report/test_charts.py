@@ -13,12 +13,11 @@ import pytest
 
 from bntricks.paper import load_study
 from bntricks.report.build import build
-from bntricks.report.claims_chart import verdict_chart
-from bntricks.report.cost import cost
+from bntricks.report.figures.claims import verdict_chart
+from bntricks.report.figures.lines import cost, curves, per_task
+from bntricks.report.figures.panels import matrices, task_lines
 from bntricks.report.files import rendered, svg, write_whole
 from bntricks.report.groups import group
-from bntricks.report.lines import curves, per_task
-from bntricks.report.panels import matrices, task_lines
 from bntricks.report.verdicts import verdicts
 from helpers.records import HOSTILE, a_run
 

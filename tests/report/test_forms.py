@@ -4,9 +4,9 @@ import pytest
 
 from bntricks.methods import find
 from bntricks.paper import STREAMS, load_reported, load_study, study_names
-from bntricks.report.forms import paper_form
 from bntricks.report.groups import group
-from bntricks.report.tables import to_csv, to_json, to_markdown
+from bntricks.report.tables.paper_form import paper_form
+from bntricks.report.tables.table import to_csv, to_json, to_markdown
 from helpers.records import a_run, runs
 from helpers.studies import study_runs
 

@@ -9,11 +9,11 @@ import pytest
 from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.files import table_files
-from bntricks.report.forms import paper_form
 from bntricks.report.groups import group
-from bntricks.report.latex import latex, to_latex
-from bntricks.report.results import cost_table, printed_verdicts, verdict_table
-from bntricks.report.tables import Cell, Table
+from bntricks.report.tables.latex import latex, to_latex
+from bntricks.report.tables.paper_form import paper_form
+from bntricks.report.tables.results import cost_table, printed_verdicts, verdict_table
+from bntricks.report.tables.table import Cell, Table
 from bntricks.report.verdicts import verdicts
 from helpers.records import HOSTILE, a_run
 from helpers.studies import study_runs

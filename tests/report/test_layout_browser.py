@@ -8,7 +8,7 @@ from torch import nn
 from bntricks import diagnose
 from bntricks.paper import load_study
 from bntricks.report.build import build
-from bntricks.report.page import report_html
+from bntricks.report.page.page import report_html
 from helpers.doctor_data import groups
 from helpers.studies import confused, study_runs
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bntricks.paper import load_study, study_names
-from bntricks.report.cost import cost
+from bntricks.report.figures.lines import apart, cost, curves, over_memory, over_share, per_task
+from bntricks.report.figures.looks import GREY, MOST_EMPHASISED, colour, looks
+from bntricks.report.figures.panels import task_lines
 from bntricks.report.files import offline
 from bntricks.report.groups import group
-from bntricks.report.lines import apart, curves, over_memory, over_share, per_task
-from bntricks.report.looks import GREY, MOST_EMPHASISED, colour, looks
-from bntricks.report.panels import task_lines
 from helpers.records import a_run, runs
 
 

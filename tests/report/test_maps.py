@@ -13,8 +13,8 @@ from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report import write_report
 from bntricks.report.build import build
+from bntricks.report.figures.maps import COLOURS, GRID, SIDE, placed, regions
 from bntricks.report.files import rendered
-from bntricks.report.maps import COLOURS, GRID, SIDE, placed, regions
 from bntricks.report.records import load_records
 from bntricks.runs import maps, record_file as records
 from bntricks.runs.maps import BiasedPhi

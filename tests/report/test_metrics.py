@@ -8,14 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.report import tidy
 from bntricks.report.build import build
 from bntricks.report.groups import group
-from bntricks.report.metrics import chosen
-from bntricks.report.records import load_records
-from bntricks.report.results import results_table, verdict_table
-from bntricks.report.tables import to_csv, to_json
+from bntricks.report.records import COLUMNS, Records, load_records
+from bntricks.report.tables.results import results_table, verdict_table
+from bntricks.report.tables.table import to_csv, to_json
 from bntricks.report.verdicts import verdicts
+from bntricks.runs.metrics import chosen
 from helpers.records import HOSTILE, a_run, runs, written
 
 BEFORE = {"untrained": [None, 50.0], "just_before": [None, 60.0]}
@@ -76,8 +75,8 @@ def test_an_interval_is_two_numbers_in_csv():
 
 
 def test_every_number_of_a_run_has_a_row():
-    rows = tidy.tidy([confused()])
-    assert all(tuple(row) == tidy.COLUMNS for row in rows)
+    rows = Records([confused()]).rows()
+    assert all(tuple(row) == COLUMNS for row in rows)
     keys = ("after_task", "epoch", "task", "class", "metric")
     values = {tuple(row[key] for key in keys): row["value"] for row in rows}
     assert len(values) == len(rows)
@@ -95,7 +94,6 @@ def test_every_number_of_a_run_has_a_row():
 def test_records_become_rows_and_with_pandas_a_frame(tmp_path, monkeypatch):
     written(tmp_path, confused(0), confused(1))
     records = load_records(tmp_path)
-    assert records.rows() == tidy.tidy(records)
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=lambda rows: ("f", rows)))
     assert records.frame() == ("f", records.rows())
     monkeypatch.setitem(sys.modules, "pandas", None)
@@ -124,7 +122,7 @@ def test_two_classes_of_one_name_stay_two():
 
 
 def test_with_many_classes_the_picture_is_of_tasks(monkeypatch):
-    monkeypatch.setattr("bntricks.report.confusion.CLASSES_UP_TO", 3)
+    monkeypatch.setattr("bntricks.report.figures.confusion.CLASSES_UP_TO", 3)
     [part] = build([confused()]).streams
     shares = {(row["true"], row["predicted"]): row["share"] for row in part.figures[-1].rows}
     assert shares == {("1", "1"): 100.0, ("2", "2"): 100.0}

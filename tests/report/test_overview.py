@@ -2,7 +2,7 @@
 
 from bntricks.paper import load_study
 from bntricks.report.build import build
-from bntricks.report.page import report_html
+from bntricks.report.page.page import report_html
 from helpers.records import a_run, runs
 from helpers.studies import study_runs
 

@@ -10,7 +10,7 @@ import pytest
 from bntricks.cli import app
 from bntricks.report.build import build
 from bntricks.report.commands import caveat, command
-from bntricks.report.page import report_html
+from bntricks.report.page.page import report_html
 from helpers.records import HOSTILE, a_run, runs
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from bntricks.errors import UserError
+from bntricks.report.figures.looks import looks
 from bntricks.report.groups import group
-from bntricks.report.looks import looks
 from bntricks.report.pairs import Pair, compare, write_page
 from bntricks.report.statistics import estimate
-from bntricks.report.tables import to_json
+from bntricks.report.tables.table import to_json
 from helpers.records import HOSTILE, a_run, runs, written
 
 

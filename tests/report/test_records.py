@@ -57,7 +57,7 @@ def test_one_empty_folder_among_good_ones_is_not_passed_over(tmp_path):
         ("[1, 2]", "not a JSON object"),
         ("[" * 100_000, "nested too deeply"),
         ("{}", "config: Field required"),
-        ('{"acc": NaN}', "NaN is not a valid number"),
+        ('{"acc": NaN}', "nan is not a valid number"),
     ],
 )
 def test_a_file_that_is_no_record_is_named(tmp_path, text, reason):

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from bntricks.paper import load_reported, load_study
 from bntricks.report.groups import group
-from bntricks.report.latex import to_latex
-from bntricks.report.markup import table_html
-from bntricks.report.results import results_table, verdict_table
-from bntricks.report.tables import (
+from bntricks.report.page.html import table_html
+from bntricks.report.tables.latex import to_latex
+from bntricks.report.tables.results import results_table, verdict_table
+from bntricks.report.tables.table import (
     Cell,
     Table,
     fitted,

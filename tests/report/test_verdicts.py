@@ -10,9 +10,10 @@ from scipy.stats import ttest_ind_from_stats
 from bntricks.errors import UserError
 from bntricks.paper import SCALES, Side, Study, load_study
 from bntricks.report.groups import group
-from bntricks.report.results import verdict_table
+from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import estimate, holm
-from bntricks.report.verdicts import groups_of, paper_entry, paper_interval, value, verdicts
+from bntricks.report.tables.results import verdict_table
+from bntricks.report.verdicts import paper_entry, paper_interval, verdicts
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.metrics import METRICS
 from helpers import records
@@ -426,25 +427,25 @@ def test_holm_counts_the_claims_that_were_tested():
     ],
 )
 def test_metrics_are_read_off_the_record(metric, expected):
-    number = value(a_run("er", 0, r=MATRIX), metric)
+    number = a_run("er", 0, r=MATRIX).value(metric)
     assert number == (None if expected is None else pytest.approx(expected))
 
 
 def test_a_metric_that_records_get_later_can_be_claimed(monkeypatch):
     monkeypatch.setitem(METRICS, "lowest", lambda r: min(r[-1]))
-    assert value(a_run("er", 0, r=MATRIX), "lowest") == 30.0
+    assert a_run("er", 0, r=MATRIX).value("lowest") == 30.0
 
 
 def test_a_list_is_not_a_number_to_claim():
     with pytest.raises(UserError, match="acc_after_each_task is a list"):
-        value(a_run("er", 0, r=MATRIX), "acc_after_each_task")
+        a_run("er", 0, r=MATRIX).value("acc_after_each_task")
 
 
 def test_what_joint_training_never_measured_is_none():
     joint = a_run("joint", 0, r=[[None, None], [50.0, 70.0]])
-    assert value(joint, "learned") is None
-    assert value(joint, "bwt") is None
-    assert value(joint, "accuracy:1:1") is None
+    assert joint.value("learned") is None
+    assert joint.value("bwt") is None
+    assert joint.value("accuracy:1:1") is None
 
 
 def test_a_number_beside_the_matrix_is_judged_once_it_is_there():

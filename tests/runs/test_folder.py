@@ -11,7 +11,7 @@ import pytest
 from bntricks.errors import RunError, UserError
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
-from bntricks.report.results import SHARE, cost_table
+from bntricks.report.tables.results import SHARE, cost_table
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.describe import peak_memory_mb
@@ -20,7 +20,7 @@ from bntricks.runs.record import Record
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result
-from bntricks.training.checkpoint import NEWEST
+from bntricks.training.checkpoint import BEFORE, NEWEST
 
 pytestmark = pytest.mark.fault
 
@@ -318,6 +318,23 @@ def test_the_first_training_counts_and_later_ones_add_what_it_did_not_measure(tm
     (again,) = counted.trained_again
     assert again.accuracy == trained.accuracy
     assert readings
+
+
+def test_a_damaged_first_training_does_not_hand_its_place_to_a_later_one(tmp_path, trained):
+    as_another_machine_would(trained)
+    run(SGD, out=tmp_path, force=True)
+    first = trained.path / FIRST
+    first.write_bytes(first.read_bytes()[:-9])
+    with pytest.raises(UserError, match=f"{FIRST} is not a valid run record"):
+        load_records(tmp_path)
+
+
+def test_what_was_left_by_a_kill_after_the_record_goes_with_the_next_call(tmp_path, trained):
+    files = {path.name for path in trained.path.iterdir()}
+    for name in (NEWEST, BEFORE, "lock", ".checkpoint.before.0123abcd.partial"):
+        (trained.path / name).touch()
+    assert run(SGD, out=tmp_path).already_there
+    assert {path.name for path in trained.path.iterdir()} == files
 
 
 def test_a_run_that_is_forced_and_comes_out_the_same_leaves_one_record(tmp_path, trained):

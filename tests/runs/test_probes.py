@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from bntricks.errors import RunError, UserError
 from bntricks.norm import recalibrate
 from bntricks.paper import load_study, study_names
-from bntricks.report import verdicts
 from bntricks.runs import maps, phi, probes, record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.describe import describe
@@ -377,7 +376,7 @@ def test_what_phi_costs_is_in_the_record_and_a_record_without_it_is_valid(tmp_pa
     record = run(DIGITS, out=tmp_path, probe="phi")
     assert record.phi.acc == pytest.approx(record.acc)
     assert records.read(record.path / records.NAME).phi == record.phi
-    assert verdicts.value(record, "phi.oracle_gain") == record.phi.oracle_gain
+    assert record.value("phi.oracle_gain") == record.phi.oracle_gain
     maps.path_in(record.path, "phi").unlink()  # a record is all that is passed on
     assert run(DIGITS, out=tmp_path, probe="phi").already_there
     without = run(DIGITS, out=tmp_path / "other")

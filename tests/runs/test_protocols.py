@@ -3,7 +3,7 @@
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.imports import import_code
+from bntricks.plugins.imports import import_code
 from bntricks.report.commands import run_command
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
@@ -63,7 +63,7 @@ def test_one_run_has_one_name_however_it_was_asked_for():
 def test_from_python_an_order_is_a_number_or_a_list():
     assert Config(class_order=1993) == Config(class_order="1993")
     order = Config(class_order=["b, c", "a"])
-    assert order.order_of_classes == ["b, c", "a"]
+    assert order.rearrangement["class_order"] == ["b, c", "a"]
     assert Config(**order.model_dump(mode="json")) == order
     assert "--class-order 3" in run_command(Config(class_order=3))
 
@@ -103,7 +103,7 @@ def test_what_is_chosen_reaches_the_learner():
         optimiser = learner.state.optimiser
         assert (optimiser.momentum, optimiser.decay) == (0.5, 0.5)  # on top of δ‖θ‖²
         learner.grow(12)
-    assert learner.state.clip == 2.0
+    assert learner.state.options.clip == 2.0
 
 
 def test_a_run_that_was_saved_before_there_was_a_choice_goes_on(tmp_path):

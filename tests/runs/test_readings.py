@@ -8,9 +8,9 @@ from bntricks.methods import make
 from bntricks.networks.head import last_linear
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
-from bntricks.runs.config import READINGS
 from bntricks.runs.describe import describe
 from bntricks.runs.readings import readings, trunk
+from bntricks.runs.record import READINGS
 from bntricks.runs.record_file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
@@ -250,6 +250,9 @@ def test_a_cosine_head_starts_from_the_same_weights_and_knows_no_lengths():
         ({"method": "icarl", "correct": "prior"}, "correct prior: it corrects the layer"),
         ({"method": "sgd", "recalibrate": "memory"}, "recalibrate: φ is estimated on the memory"),
         ({"norm": "gn", "recalibrate": "memory"}, "norm gn: it has no running statistics"),
+        ({"correct": "bci"}, "unknown correction 'bci': did you mean bic"),
+        ({"head": "cosin"}, "unknown head 'cosin': did you mean cosine"),
+        ({"recalibrate": "memry"}, "unknown way to recalibrate 'memry': did you mean memory"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_any_work(options, message):

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from bntricks.errors import UserError
 from bntricks.networks.resnet import ResNet
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 from bntricks.runs.train import build, train, with_memory
 from bntricks.seeds import Generators, construction
 from bntricks.streams import View, from_arrays
@@ -179,7 +179,6 @@ def test_a_streams_own_defaults_hold_for_every_way_in(stream):
     assert recipe("arrays") == "CE_seen(B_t) + LwF(B_t)"
 
 
-def test_a_memory_batch_of_one_cannot_be_normalised_and_is_refused():
-    with pytest.raises(UserError, match="memory_batch 1: input should be greater than or equal to"):
-        parse({"memory_batch": 1})
-    assert parse({"memory_batch": 2}).memory_batch == 2
+def test_a_memory_batch_of_one_cannot_be_normalised_and_is_refused(stream):
+    with pytest.raises(UserError, match=r"^memory_batch 1: .* make it 2 or more"):
+        train(Config(method="er-bnt", memory_batch=1, **SMALL), stream)

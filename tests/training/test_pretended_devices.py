@@ -57,7 +57,7 @@ def test_steps_on_cuda_hardly_ever_wait(name):
     with pretend("cuda") as gpu:
         learner = third_task(name, device="cuda")
         x, y = learner.mix_in_memory(x, y)
-        steps = -(-len(y) // learner.state.batch)
+        steps = -(-len(y) // learner.state.options.batch)
         gpu.waits.clear()
         learn_epochs(learner, x, y, epochs=1, progress=Progress(lambda event: None, total=steps))
     # Losses are read twice a second and once an epoch, and samples are copied once a task.

@@ -13,7 +13,6 @@ from cyclopts import CycloptsError, UnusedCliTokensError, ValidationError as Rej
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
-    bench,
     check,
     classes,
     compare,
@@ -37,8 +36,8 @@ from bntricks.errors import (
     within_memory,
 )
 from bntricks.files import shown
-from bntricks.imports import own_fault
-from bntricks.stopping import REQUESTS
+from bntricks.plugins.imports import own_fault
+from bntricks.system.stopping import REQUESTS
 
 
 def main() -> NoReturn:

@@ -151,10 +151,10 @@ def _check_scores(model: Model) -> None:
     cannot be trained or grown."""
     import torch
 
-    from bntricks.devices import forked_generators
     from bntricks.networks.head import grow
     from bntricks.networks.imported import summary
     from bntricks.norm import mode
+    from bntricks.system.devices import forked_generators
 
     black = torch.zeros(2, *model.metadata.shape, dtype=torch.uint8)
     x, outputs = model.view(black, None).to(model.learner.device), len(model.classes)

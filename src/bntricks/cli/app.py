@@ -24,11 +24,11 @@ app = App(
     help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.\n\n"
     "Start with `bnt demo`, then `bnt methods` and `bnt streams`, then `bnt run`.",
     help_format="markdown",
-    default_parameter=Parameter(show_default=_shown_default),
+    default_parameter=Parameter(show_default=_shown_default, negative=()),
 )
 
-Json = Annotated[bool, Parameter(negative=())]
-Switch = Annotated[bool, Parameter(negative=())]
+Json = bool
+Switch = bool
 
 
 def whole(**limits: int) -> Parameter:
@@ -43,6 +43,7 @@ def whole(**limits: int) -> Parameter:
 
 
 Count = Annotated[int, whole(gte=1)]
+Seeds = Annotated[int, whole(gte=1, lte=10_000)]
 Threads = Annotated[
     int,
     whole(gte=1, lte=1024),
@@ -50,23 +51,22 @@ Threads = Annotated[
 ]
 Device = Annotated[str, Parameter(help="Where to compute: cpu, cuda, cuda:N or mps.")]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
-Names = Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)]
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 Imports = Annotated[
     tuple[str, ...],
     Parameter(
         name="--import",
-        negative=(),
         help="A Python file or module of yours that registers methods, streams, networks or norms; "
         "it is executed. May be given several times.",
     ),
 ]
-Paths = Annotated[tuple[Path, ...], Parameter(negative=())]
+Paths = tuple[Path, ...]
 
 
 def import_all(names: Imports) -> None:
     """Import the user's own code, before anything is looked up by name."""
     if names:
-        from bntricks.imports import import_code
+        from bntricks.plugins.imports import import_code
 
         for name in names:
             import_code(name)

@@ -43,7 +43,7 @@ def check(
     json
         Print the table as one JSON object.
     """
-    from bntricks.bench.device import check_on
+    from bntricks.runs.check import check_on
 
     import_all(imports)
     rows: list[dict[str, Any]] = []

@@ -46,7 +46,7 @@ def compare(
         Print the tables as one JSON object.
     """
     from bntricks.report.pairs import compare as compare_runs, write_page
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.tables.table import to_json, to_rich
 
     if report is not None:
         check_target(report, inputs=[a, b])

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
@@ -20,7 +20,7 @@ from bntricks.files import shown
 
 if TYPE_CHECKING:
     from bntricks.streams.files.progress import Report
-    from bntricks.training.progress import Sink
+    from bntricks.training.events import Event, Sink
 
 
 class _Console(Console):
@@ -74,7 +74,7 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
     )
     row = bar.add_task("", total=None, speed="", visible=False)
 
-    def show(event: dict[str, Any]) -> None:
+    def show(event: Event) -> None:
         if event["event"] == "data":
             bar.update(
                 row,
@@ -108,7 +108,7 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
         yield show
 
 
-def _continuing(event: dict[str, Any]) -> str:
+def _continuing(event: Event) -> str:
     return f"continuing from step {event['step']} of {event['steps']}"
 
 
@@ -117,7 +117,7 @@ def _line_by_line() -> Sink:
     began = said = time.monotonic()
     tenths = first = 0
 
-    def show(event: dict[str, Any]) -> None:
+    def show(event: Event) -> None:
         nonlocal began, said, tenths, first
         if event["event"] == "warning":
             complain(event["text"])
@@ -148,10 +148,10 @@ def _line_by_line() -> Sink:
 @contextmanager
 def reporting() -> Iterator[Report]:
     """A report that shows how far some work is, such as reading images, on stderr."""
+    from bntricks.training.events import reported
+
     with progress(lines=True) as sink:
-        yield lambda what, done, total: sink(
-            {"event": "data", "what": what, "done": done, "total": total}
-        )
+        yield reported(sink)
 
 
 def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
@@ -191,7 +191,7 @@ def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
         show(["accuracy %", *(f"task {j + 1}" for j in shown_tasks)], rows)
 
 
-def warnings(event: dict[str, Any]) -> None:
+def warnings(event: Event) -> None:
     """A sink that shows warnings alone."""
     if event["event"] == "warning":
         complain(event["text"])

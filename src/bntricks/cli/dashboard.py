@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
@@ -17,7 +17,7 @@ from bntricks.cli import console
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
-    from bntricks.training.progress import Sink
+    from bntricks.training.events import Event, Sink
 
 
 def labels(configs: Sequence[Config]) -> list[str]:
@@ -50,7 +50,7 @@ class Board:
         self.already_there = 0
         self.start = time.monotonic()
 
-    def take(self, event: dict[str, Any]) -> str | None:
+    def take(self, event: Event) -> str | None:
         """Note an event; the line to print if it ends a run or warns."""
         run, name = event["run"], f"{self.labels[event['run']]}, seed {self.seeds[event['run']]}"
         match event["event"]:
@@ -97,7 +97,7 @@ def board(configs: Sequence[Config]) -> Iterator[Sink]:
     """A sink for the events of these runs, shown while the context lasts."""
     table, live = Board(configs), console.err.is_terminal
 
-    def update(event: dict[str, Any]) -> None:
+    def update(event: Event) -> None:
         line = table.take(event)
         if line and (event["event"] == "warning" or not live):
             console.err.print(line, markup=False, soft_wrap=not live)

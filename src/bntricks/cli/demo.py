@@ -20,7 +20,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Switch, app
+from bntricks.cli.app import Count, Json, Seeds, Switch, app
 from bntricks.cli.printing import print_json, raise_failures, spread
 from bntricks.runs.config import Config
 
@@ -60,7 +60,7 @@ EXAMINED = (
 def demo(
     *,
     quick: Switch = False,
-    seeds: Count = 5,
+    seeds: Seeds = 5,
     own_order: Switch = False,
     workers: Count | None = None,
     out: Path = Path("runs"),
@@ -89,14 +89,15 @@ def demo(
         Print the table as one JSON object.
     """
     from bntricks.cli.dashboard import board
+    from bntricks.runs.request import Request
     from bntricks.streams.sources.fashion import EMBEDDED
-    from bntricks.sweeps.local import Failure, Shared, sweep
+    from bntricks.sweeps.local import Failure, sweep
 
     configs = plan(seeds=seeds, quick=quick, own_order=own_order)
     with board(configs) as sink:
         # Whatever else is in BNT_DATA: a demo's numbers are those of the embedded images.
-        shared = Shared(EMBEDDED, out, probe="phi", keep_network=True)
-        results = sweep(configs, shared, workers=workers, sink=sink)
+        request = Request(data=EMBEDDED, out=out, probe="phi", keep_network=True)
+        results = sweep(configs, request, workers=workers, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     note = "too short to show the effect; run without --quick" if quick else None
     if json:
@@ -214,7 +215,7 @@ def write_page(
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
     from bntricks.report.files import write
-    from bntricks.report.page import Section, figure_html
+    from bntricks.report.page.html import Section, figure_html
 
     command = "bnt demo" if in_chosen_order(records) else "bnt demo --own-order"
     report = build(records, title="bntricks demo", command=command)
@@ -232,11 +233,10 @@ def write_page(
 
 def answer(report: Report, gains: Comparison) -> str:
     """What came out, in one sentence that is computed from the runs."""
-    from bntricks.report.verdicts import by_seed
 
     def known(method: str) -> str:
         [group] = [each for each in report.groups if each.method == method]
-        old, newest = (mean(by_seed(group.records, m).values()) for m in ("previous", "last_task"))
+        old, newest = (mean(group.values(m)) for m in ("previous", "last_task"))
         return f"{old:.1f}% of the old classes and {newest:.1f}% of the newest"
 
     own, other = map(known, COMPARED)

@@ -104,7 +104,7 @@ def diagnose(
     """
     from bntricks.doctor import diagnose as examine
     from bntricks.doctor.tables import accuracy_table
-    from bntricks.report.tables import to_rich
+    from bntricks.report.tables.table import to_rich
 
     if out is not None:
         check_target(out, inputs=_inputs(model, selection))

@@ -159,7 +159,8 @@ def learn(
                 )
             before = None
             if exists and learned.learn_again:
-                before = next(name for name in names_before(into) if not name.exists())
+                places = names_before(into)  # a killed command may have kept it already
+                before = next(p for p in places if not p.exists() or p.samefile(into))
             model.save(into, memory=not without_memory, keep=before)
     if json:
         verdict, kept = None, None if before is None else str(before)

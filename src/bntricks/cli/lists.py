@@ -8,7 +8,7 @@ from typing import Any
 from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json
-from bntricks.runs.config import NORM_KNOBS
+from bntricks.runs.config import Config
 
 
 @app.command
@@ -101,7 +101,7 @@ def norms(
                 "formula": scheme.formula,
                 "shares": scheme.shares,
                 "phi": use_of_phi(name),
-                "knobs": {k: v for k, v in knobs(name).items() if k in NORM_KNOBS},
+                "knobs": {k: v for k, v in knobs(name).items() if k in Config.options(of="norm")},
                 "cost": scheme.cost,
             }
         )
@@ -126,16 +126,16 @@ def norms(
     console.show(header, cells)
     console.out.print(
         "\nγ and β are learned for each channel. In evaluation, what has a φ is normalised by it."
-        "\n`bnt bench --norms` measures what they cost on this machine."
+        "\nIn a clone, `make bench ARGS=--norms` measures what they cost on this machine."
     )
 
 
 def _draw(path: Path) -> None:
     from bntricks.files import commit, writing
-    from bntricks.report.diagrams import norms_picture, svg
+    from bntricks.report.diagrams.drawing import fixed
 
     with writing(path):
-        commit({path: svg(norms_picture(), card=True).encode()})
+        commit({path: fixed("norms").encode()})
     print(f"written to {path}")
 
 

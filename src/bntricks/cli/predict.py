@@ -274,7 +274,7 @@ def _percent(candidate: Candidate) -> str:
 def _print_csv(answered: Sequence[tuple[str, Answer]], top: int, columns: Sequence[str]) -> None:
     """In UTF-8, whatever the terminal's encoding. Names that do not print are escaped, as they are
     everywhere; `--json` has them as they are."""
-    from bntricks.report.tables import csv_text
+    from bntricks.report.tables.table import csv_text
 
     places = [f"{what} {place}" for place in range(2, top + 1) for what in ("label", "probability")]
     header = ["path", "label", "probability", *places, *(f"probability of {n}" for n in columns)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -22,6 +22,7 @@ from bntricks.cli.app import (
 )
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
+from bntricks.runs.request import Request
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
@@ -33,19 +34,10 @@ PRINTED = ("acc", "bwt")
 def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
-    data: Path | None = None,
-    out: Path = Path("runs"),
-    track: Literal["deferred", "every-step"] = "deferred",
-    checkpoint_seconds: Seconds = 120.0,
-    tensorboard: Switch = False,
-    log: Names = (),
+    request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
     save: Switch = False,
     save_every_task: Switch = False,
-    epoch_accuracy: Switch = False,
-    readings: Switch = False,
-    probe: Literal["phi", "statistics", "overlap"] | None = None,
     metrics: Names = (),
-    force: Switch = False,
     imports: Imports = (),
     json: Json = False,
     **hyper: float,
@@ -67,72 +59,31 @@ def run(
 
     Parameters
     ----------
-    data
-        Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
-        download].
-    out
-        Where runs are written, each in a folder of its own.
-    track
-        `deferred` leaves out tracking passes that cannot affect any evaluation, with the same
-        result to the bit; `every-step` leaves out none.
-    checkpoint_seconds
-        Time between checkpoints, in seconds; there is one at the end of each task too.
-    tensorboard
-        Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
-        read when a task ends; with `--track every-step`, along the way as well.
-    log
-        Write the same numbers elsewhere too: `csv` (log.csv in the run's folder), `tensorboard`,
-        `wandb` (Weights & Biases, kept in the run's folder until you sync it) or `wandb-online`,
-        which sends them.
     save
         Write the trained network into the run's folder, as `model.safetensors`, for `bnt predict`,
         `bnt diagnose`, `bnt recalibrate`, `bnt export` and `bnt learn`.
     save_every_task
         The same, and as it was after every task before the last.
-    epoch_accuracy
-        Evaluate on all tasks so far after each epoch too.
-    readings
-        Also read labels off the network by every correction that only rescores, and as every
-        method would whose φ follows another batch while its θ is the same, without another
-        training; `--correct` with the name of one does that too, and shows that one.
-    probe
-        Look at the network as well: `phi` measures ACC with φ of other images, in the end;
-        `statistics` and `overlap` make the maps of features of Figures 1 and 4, for `bnt report`.
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
         all. `docs/metrics.md` says what they mean.
-    force
-        Train from the start, even if there is a record or a checkpoint.
     json
         Print the record as one JSON object on one line.
     hyper
         The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
-    from bntricks.report.metrics import chosen
     from bntricks.runs.folder import run as train
+    from bntricks.runs.metrics import chosen
     from bntricks.training.distributed import launched
 
     import_all(imports)
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
     config = config.model_copy(update={"hyper": hyper, "ranks": launched()[1]})
-    train_this = partial(
-        train,
-        config,
-        data=data,
-        out=out,
-        track=track,
-        force=force,
-        checkpoint_seconds=checkpoint_seconds,
-        tensorboard=tensorboard,
-        log=log,
-        save="every task" if save_every_task else "end" if save else None,
-        epoch_accuracy=epoch_accuracy,
-        readings=readings,
-        probe=probe,
-    )
-    _train_and_print(train_this, json, chosen(metrics) if metrics else PRINTED)
+    when = "every task" if save_every_task else "end" if save else None
+    request = request.model_copy(update={"save": when})
+    _train_and_print(partial(train, config, request), json, chosen(metrics) if metrics else PRINTED)
 
 
 @app.command
@@ -176,9 +127,10 @@ def _train_and_print(
 ) -> None:
     """The first rank shows the progress of all, and their record."""
     from bntricks.training.distributed import launched
+    from bntricks.training.events import silent
 
     if launched()[0] != 0:
-        train(sink=lambda event: None)
+        train(sink=silent)
         return
     with console.progress() as sink:
         record = train(sink=sink)
@@ -203,10 +155,9 @@ def _train_and_print(
 
 
 def _summary(record: Record, metrics: Sequence[str]) -> str:
-    from bntricks.report.metrics import column_title
-    from bntricks.report.verdicts import value
+    from bntricks.runs.metrics import column_title
 
-    numbers = {column_title(metric): value(record, metric) for metric in metrics}
+    numbers = {column_title(metric): record.value(metric) for metric in metrics}
     return "   ".join(
         f"{name} {'–' if x is None else format(x, '.2f')}" for name, x in numbers.items()
     )

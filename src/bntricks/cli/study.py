@@ -9,13 +9,12 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Imports, Json, Names, Paths, Switch, app, flag, import_all
+from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
 from bntricks.files import command_line, commit, shown
 from bntricks.paper import ScaleName, Study
-from bntricks.paper.study import DECIDED
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 COPY = "study.toml"
 """Of a study of the user's own, beside its runs."""
-ELSEWHERE = {*DECIDED, "device", "ranks", "tasks"}
-"""Options of a run that a study has a flag of its own for, or none."""
 
 
 def _option(name: str) -> Any:
@@ -42,7 +39,7 @@ else:
     Protocol = create_model(
         "Protocol",
         __config__=ConfigDict(frozen=True, extra="forbid"),
-        **{name: _option(name) for name in Config.model_fields if name not in ELSEWHERE},
+        **{name: _option(name) for name in Config.model_fields if Config.role(name).study_flag},
     )
 
 
@@ -52,7 +49,7 @@ def study(
     /,
     *,
     scale: ScaleName | None = None,
-    seeds: Count | None = None,
+    seeds: Seeds | None = None,
     methods: Names = (),
     streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
     all: Switch = False,
@@ -103,7 +100,7 @@ def study(
     from bntricks.paper import load_study
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
-    from bntricks.report.metrics import chosen as chosen_metrics
+    from bntricks.runs.metrics import chosen as chosen_metrics
     from bntricks.runs.record_file import first_training
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
@@ -160,8 +157,8 @@ def study(
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
     """A study without runs: pictures of recipes."""
-    from bntricks.report.frameworks import ablation_columns, write_frameworks
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.diagrams.frameworks import ablation_columns, write_frameworks
+    from bntricks.report.tables.table import to_json, to_rich
 
     page, table = write_frameworks(chosen, methods, out)
     if json:
@@ -220,7 +217,7 @@ def report(
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
     """Results as the paper prints them, and verdicts if the study makes any claims."""
     from bntricks.report.files import write
-    from bntricks.report.tables import fitted, terminal_width, to_json, to_rich
+    from bntricks.report.tables.table import fitted, terminal_width, to_json, to_rich
 
     page = write(report, out, warn=console.complain)
     if json:

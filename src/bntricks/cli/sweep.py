@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Imports, Json, Names, app, import_all, refuse_misspelt
+from bntricks.cli.app import Imports, Json, Names, Seeds, app, import_all, refuse_misspelt
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.errors import UserError
@@ -30,7 +30,7 @@ def sweep(
     *,
     grid: Names = (),
     random: Names = (),
-    seeds: Count = 3,
+    seeds: Seeds = 3,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
     imports: Imports = (),
@@ -100,7 +100,7 @@ def _write_and_show(
     result: SearchResult, again: str, work: Work, imports: tuple[str, ...], json: bool
 ) -> None:
     from bntricks.report.search import is_map, table
-    from bntricks.report.tables import to_json, to_rich
+    from bntricks.report.tables.table import to_json, to_rich
 
     if not any(cell.records for cell in result.cells):
         return

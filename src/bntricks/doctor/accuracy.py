@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bntricks.devices import to_device
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
 from bntricks.intervals import normal_quantile
 from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import Report
+from bntricks.system.devices import to_device
 
 Scores = Callable[[nn.Module, Tensor], Tensor]
 """From a network and its inputs to a score for every class, [N, C]."""

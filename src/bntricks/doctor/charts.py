@@ -12,7 +12,7 @@ from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.tables import Diagnoses
 from bntricks.doctor.verdict import FAR
-from bntricks.report.charts import COLOURS, LETTER, SHAPES, Figure
+from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure
 
 Rows = list[dict[str, Any]]
 

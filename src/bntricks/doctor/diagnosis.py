@@ -18,7 +18,6 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
     Counterfactual,
     Scores,
@@ -49,6 +48,7 @@ from bntricks.doctor.verdict import Order, Verdict, fitting_order, judge, order_
 from bntricks.errors import UserError
 from bntricks.norm import Moments, Statistics, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
+from bntricks.system.devices import forked_generators
 
 AS_IS = "as it is"
 BALANCED = "balanced"

@@ -10,8 +10,7 @@ from bntricks.doctor.charts import distances_of_each, figures
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.tables import Diagnoses, accuracy_table, cost_table, group_table, layer_table
 from bntricks.files import commit, writing
-from bntricks.report.markup import table_html
-from bntricks.report.page import Section, figure_html, page_html
+from bntricks.report.page.html import Section, figure_html, page_html, table_html
 
 
 def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from bntricks.doctor.accuracy import Difference
 from bntricks.doctor.diagnosis import Diagnosis
-from bntricks.report.tables import Cell, Table, number
+from bntricks.report.tables.table import Cell, Table, number
 
 Diagnoses = Mapping[str, Diagnosis]
 """By the name of the model. Their networks are alike."""

@@ -12,13 +12,13 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, abbreviated
 from bntricks.files import commit, reading, regular_bytes, shown, writing
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
+from bntricks.system.devices import place
 
 
 def open_network(

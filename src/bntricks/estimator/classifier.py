@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from bntricks.devices import on_host
 from bntricks.errors import PlannedError, UserError
 from bntricks.estimator.data import NO_LABELS, Array, Labels, labelled, samples
 from bntricks.estimator.lessons import learn_samples
@@ -22,6 +21,7 @@ from bntricks.model.create import build, preprocessing, protocol
 from bntricks.model.metadata import Metadata, Network
 from bntricks.model.options import Protocol, checked
 from bntricks.model.samples import check_samples
+from bntricks.system.devices import on_host
 from bntricks.training.backend import check_device, is_available
 from bntricks.training.learner import Learner
 from bntricks.training.optimisers import check_rate

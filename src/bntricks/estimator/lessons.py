@@ -18,6 +18,7 @@ from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.model.learn import undone_on_failure
 from bntricks.recipes.lesson import Lesson
+from bntricks.training.events import silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import learn_epochs
 from bntricks.training.progress import Progress
@@ -33,12 +34,13 @@ def learn_samples(
     check_room(learner, before, classes)
     with undone_on_failure(learner):
         learner.grow(outputs, lr=lr)
-        state.lesson, state.epochs = before, epochs
+        state.lesson = before
+        state.options = state.options.model_copy(update={"epochs": epochs})
         learner.begin(classes, x, y)
         state.lesson = replace(state.lesson, size=before.size + len(y))
         inputs, labels = learner.mix_in_memory(x, y)
-        total = epochs * batch_count(len(labels), state.batch)
-        progress = Progress(lambda event: None, total=total)
+        total = epochs * batch_count(len(labels), state.options.batch)
+        progress = Progress(silent, total=total)
         learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
         policy = learner.method.memory
         if learner.memory is not None and policy is not None and policy.fills == "task end":

@@ -8,8 +8,10 @@ from typing import Any
 from torch import nn
 
 from bntricks.methods import make
+from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.recipes.language import Method
+from bntricks.recipes.options import TrainingOptions
 from bntricks.seeds import Generators
 from bntricks.training.learner import Learner
 
@@ -17,19 +19,21 @@ from bntricks.training.learner import Learner
 def build_learner(
     method: str | Method,
     hyper: Mapping[str, float],
+    options: TrainingOptions,
     *,
-    net: str | nn.Module,
+    net: nn.Module | NetworkOptions,
     shape: Sequence[int],
     outputs: int,
     seed: int,
-    network: Mapping[str, Any],
+    tasks: int | None,
     **how: Any,
 ) -> Learner:
     """`method` is a recipe, or the name of one, made with these hyper-parameters. `net` is a
-    network, or the name of one to be built for samples of this `shape`, from the
-    `network` options of `build_network`. Further keywords are those of `Learner`."""
+    network, or which one is built for samples of this `shape`. Further keywords are those of
+    `Learner`."""
     recipe = make(method, **hyper) if isinstance(method, str) else method
     generators = Generators.of(seed)
-    if isinstance(net, str):
-        net = build_network(net, shape, outputs, generators.init, **network)
-    return Learner(net, recipe, seed=generators, **how)
+    if isinstance(net, NetworkOptions):
+        known = {"tasks": tasks, "as_published": options.as_published}
+        net = build_network(net, shape, outputs, generators.init, **known)
+    return Learner(net, recipe, options, seed=generators, tasks=tasks, **how)

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
-from bntricks.devices import take, to_device
 from bntricks.methods import NotNegative, method
 from bntricks.networks.head import last_linear
 from bntricks.norm import mode
 from bntricks.recipes.as_published import unaugmented
 from bntricks.recipes.language import Bt, Method
 from bntricks.recipes.losses import ce_seen, lwf as distillation
+from bntricks.system.devices import take, to_device
 from bntricks.training.optimisers import GradientDescent
 from bntricks.training.state import State
 
@@ -51,9 +51,9 @@ def _warm_up(state: State, samples: Batch) -> None:
     column[new] = torch.arange(len(new))
     optimiser = GradientDescent(linear.parameters(), state.optimiser.lr)
     generator = state.replay_augmentation  # nothing is replayed, so it is free
-    for epoch in range(state.epochs):
-        state.report("warming up the classifier", epoch, state.epochs)
-        for rows in shuffled(len(samples), state.batch, generator):
+    for epoch in range(state.options.epochs):
+        state.report("warming up the classifier", epoch, state.options.epochs)
+        for rows in shuffled(len(samples), state.options.batch, generator):
             x = state.view(take(samples.x, rows, state.device), generator)
             target = to_device(column[samples.y[rows]], x.device)
             with torch.no_grad():
@@ -62,4 +62,4 @@ def _warm_up(state: State, samples: Batch) -> None:
             outputs = linear(seen)[:, to_device(new, x.device)]
             F.cross_entropy(outputs, target).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-    state.report("warming up the classifier", state.epochs, state.epochs)
+    state.report("warming up the classifier", state.options.epochs, state.options.epochs)

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.devices import near
 from bntricks.errors import InvalidOptions, UserError
 from bntricks.model.create import build, protocol, today
 from bntricks.model.file import check_storable
@@ -23,6 +22,7 @@ from bntricks.model.samples import ClassSamples, check_name, check_samples, gath
 from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images, View
+from bntricks.system.devices import near
 from bntricks.training.learner import Learner
 from bntricks.training.snapshot import previous
 

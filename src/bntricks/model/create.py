@@ -16,6 +16,8 @@ from bntricks.model.metadata import Metadata, Network, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.options import IMAGE_SIZE, NewModel, Protocol, checked
 from bntricks.model.samples import ClassSamples, gather
+from bntricks.networks.options import NetworkOptions
+from bntricks.recipes.options import TrainingOptions
 from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
 from bntricks.training.checkpoint import versions
@@ -94,24 +96,18 @@ def build(
     if network is None:
         known = metadata.network
         network = {} if known is None else known.model_dump(exclude={"channels", "stem"})
+    described = metadata.model_dump(include=set(TrainingOptions.model_fields))
     return build_learner(
         metadata.method,
         metadata.hyper,
-        net=net,
+        TrainingOptions.of(**described, epochs=1),
+        net=NetworkOptions.of(net=net, **network) if isinstance(net, str) else net,
         shape=metadata.shape,
         outputs=outputs,
         seed=metadata.seed,
-        network=network,
-        memory=metadata.memory,
-        lr=metadata.lr,
-        optimiser=metadata.optimiser,
-        schedule=SCHEDULES.find(metadata.schedule),
-        even_batches=metadata.even_batches,
+        tasks=metadata.tasks,
         view=identity if metadata.view is None else View(**metadata.view.model_dump()),
         device=device,
-        batch=metadata.batch,
-        memory_batch=metadata.memory_batch,
-        tasks=metadata.tasks,
     )
 
 

@@ -22,13 +22,14 @@ from bntricks.model.summary import Learned, answers, summarise
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import next_lesson
-from bntricks.stopping import postponed
-from bntricks.streams import Images, Report
+from bntricks.streams import Images
+from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import Checkpoints
+from bntricks.training.events import Sink, reported, silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.optimisers import check_rate
-from bntricks.training.progress import Progress, Sink
+from bntricks.training.progress import Progress
 
 HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
@@ -48,7 +49,7 @@ def learn(
     lr: float | None = None,
     more: bool = False,
     skip_unreadable: bool = False,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> Learned:
     """Learn the classes of a folder of class folders, a mapping from class names to samples, or a
     pair of samples and class names.
@@ -154,7 +155,7 @@ def _learn_task(
     """Learn samples of the classes present as a task; the mean loss of each epoch."""
     learner, metadata = model.learner, model.metadata
     learner.grow(outputs, lr=lr)
-    learner.state.epochs = epochs
+    learner.state.options = learner.state.options.model_copy(update={"epochs": epochs})
     if learner.memory is not None and others:
         # A reservoir keeps samples in proportion to what it is offered. Old classes count as if
         # each had been offered as often as a new one will be, so that none is crowded out by a
@@ -226,13 +227,6 @@ def check_can_learn(model: Model) -> None:
             "this model was saved without its memory: it predicts, but cannot be taught more; "
             "teach the file that has its memory"
         )
-
-
-def reported(sink: Sink) -> Report:
-    """How reading images tells a sink how far it is."""
-    return lambda what, done, total: sink(
-        {"event": "data", "what": what, "done": done, "total": total}
-    )
 
 
 def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:

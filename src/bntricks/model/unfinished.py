@@ -18,9 +18,10 @@ from bntricks.model.samples import ClassSamples
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import Lesson
 from bntricks.training.checkpoint import Checkpoints, versions
+from bntricks.training.events import Sink, warning
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save
-from bntricks.training.progress import Progress, Sink, warning
+from bntricks.training.progress import Progress
 from bntricks.training.saved import Count, Part, Saved, fitting
 
 Keep = Callable[[dict[str, str]], Checkpoints]

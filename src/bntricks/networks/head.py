@@ -1,21 +1,70 @@
-"""The head of any network: its last linear layer, what that layer sees, and how it grows with the
-classes (spec A20)."""
+"""The head of any network: its last linear layer, what that layer sees, how it grows with the
+classes (spec A20), and other layers in its place, by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Generator, Tensor, nn
+from torch.nn.utils import skip_init
 
+from bntricks.errors import UserError
 from bntricks.networks.resnet import ResNet
+from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 AUXILIARY = re.compile(r"(^|[._])aux", re.IGNORECASE)
 """In the name of a module that is used in training alone: torchvision's `aux1`, `AuxLogits`."""
+
+HEADS: Registry[Callable[[nn.Linear], nn.Linear]] = Registry("head")
+"""By name, a function from a network's last linear layer to the layer that takes its place."""
+COSINE_SCALE = 10.0
+"""That of ER-ACE's authors."""
+
+
+@HEADS.named("linear")
+def linear(layer: nn.Linear) -> nn.Linear:
+    """The network's own head."""
+    return layer
+
+
+@HEADS.named("cosine")
+def cosine(layer: nn.Linear) -> nn.Linear:
+    """A head that compares directions, from the same weights."""
+    sizes = layer.in_features, layer.out_features
+    head = skip_init(CosineHead, *sizes, bias=False)  # type: ignore[no-untyped-call]
+    head.weight = layer.weight
+    return head  # type: ignore[no-any-return]
+
+
+class CosineHead(nn.Linear):
+    """10·cos(f, w_c) for each class c, so that no class is favoured by the length of its weights or
+    by a bias."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return COSINE_SCALE * F.linear(F.normalize(x), F.normalize(self.weight))
+
+
+def with_head(net: nn.Module, name: str) -> nn.Module:
+    """The network with the head of this name in place of its last linear layer."""
+    if name == "linear":  # a network without one, too
+        return net
+    layer = last_linear(net)
+    head = HEADS.find(name)(layer)
+    if not isinstance(head, nn.Linear):
+        raise UserError(
+            f"it made a {type(head).__name__}, and a head is an nn.Linear: inherit from that",
+            option="head",
+            value=name,
+        )
+    path = next(path for path, module in net.named_modules() if module is layer)
+    net.set_submodule(path, head)
+    return net
 
 
 def last_linear(net: nn.Module) -> nn.Linear:

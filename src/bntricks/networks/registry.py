@@ -12,9 +12,10 @@ from torch import Generator, nn
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.imports import import_code
 from bntricks.networks.norms import bound, describe
-from bntricks.registry import Registry
+from bntricks.networks.options import NetworkOptions
+from bntricks.plugins.imports import import_code
+from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 Builder = Callable[..., nn.Module]
@@ -24,8 +25,6 @@ is its head. A size that it does not take cannot be chosen."""
 NETWORKS: Registry[Builder] = Registry(
     "network", home="bntricks.networks", group="bntricks.networks"
 )
-
-SIZES = ("width", "blocks", "stages")
 
 
 def is_imported(name: str) -> bool:
@@ -46,12 +45,13 @@ def check_named(name: str, given: str | None, where: Path) -> None:
 
 
 def sizes(name: str) -> set[str]:
-    """Which of SIZES can be chosen for this network."""
+    """Which options of its size this network has."""
     if is_imported(name):
         return set()
     parameters = inspect.signature(NETWORKS.find(name)).parameters
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return set(SIZES) if takes_any else {*SIZES} & {*parameters}
+    own = NetworkOptions.options(of="network")
+    return set(own if takes_any else own & parameters.keys())
 
 
 def first_name(name: str) -> str:
@@ -63,34 +63,24 @@ def first_name(name: str) -> str:
 
 
 def build_network(
-    name: str,
-    shape: Sequence[int],
-    outputs: int,
-    init: Generator,
-    *,
-    width: int,
-    blocks: int,
-    stages: int,
-    norm: str = "bn",
-    head: str = "linear",
-    **knobs: Any,
+    options: NetworkOptions, shape: Sequence[int], outputs: int, init: Generator, **known: Any
 ) -> nn.Module:
     """A fresh network for samples of this shape. Those for images keep channels last, the layout
-    that convolutions are fastest in. `knobs` are those of the norm; what it does not have, it is
-    not given."""
-    from bntricks.networks.cosine import with_cosine_head  # which knows the networks
+    that convolutions are fastest in. What is `known` besides, `tasks` or `as_published`, is for the
+    norm."""
+    from bntricks.networks.head import with_head  # which knows the networks
 
     with construction(init):
+        name, norm, knobs = options.net, options.norm, options.norm_knobs | known
         if is_imported(name):
             from bntricks.networks.imported import build_imported  # which needs the other networks
 
             net = build_imported(name, shape, outputs, norm, **knobs)
         else:
-            chosen = {"width": width, "blocks": blocks, "stages": stages}
-            own = {key: chosen[key] for key in sizes(name)}
+            own = options.model_dump(include=sizes(name))
             net = NETWORKS.find(name)(shape, outputs, norm=bound(norm, **knobs), **own)
             net = describe(norm).network(net)
-    net = with_cosine_head(net) if head == "cosine" else net
+        net = with_head(net, options.head)
     return channels_last(net) if len(shape) == 3 else net
 
 

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from bntricks.runs.metrics import ELSEWHERE, METRICS
+from bntricks.runs.metrics import ELSEWHERE, LISTS, METRICS
 
 Kind = Literal["greater", "less", "sign", "similar", "trend"]
 
@@ -31,10 +31,6 @@ SPECIAL = re.compile(
     r"|biased_phi\.(acc_lost|last_task_gained)|phi\.(oracle_gain|(oracle|task|memory)_acc)"
     r"|phi\.(acc|old|nearest_mean)_change"
 )
-
-
-LISTS = {"acc_after_each_task": "acc_after:K"}
-"""Metrics that are several numbers, and the name of one of them."""
 NUMBERS = (*(name for name in METRICS if name not in LISTS), *ELSEWHERE)
 SPECIAL_NAMES = "previous, learned, every_task, acc_after:K, accuracy:I:J, biased_phi.acc_lost, "
 SPECIAL_NAMES += "biased_phi.last_task_gained, phi.oracle_gain, phi.oracle_acc, phi.task_acc, "

@@ -23,20 +23,16 @@ from pydantic import (
 from bntricks.errors import InvalidOptions, UserError, did_you_mean
 from bntricks.paper.claims import Claim, Side, Statement
 from bntricks.paper.mistakes import explained
-from bntricks.runs.config import NORM_KNOBS, Config, parse
+from bntricks.runs.config import Config
+from bntricks.runs.request import ProbeName
 
 ScaleName = Literal["paper", "medium", "lite", "smoke"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 """From the largest to the smallest."""
-ProbeName = Literal["statistics", "overlap", "phi"]
-
-
-DECIDED = {"method", "hyper", "stream", "seed", "imports"}
-"""Options of a run that no override changes."""
 
 
 def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
-    if taken := overrides.keys() & DECIDED:
+    if taken := overrides.keys() & Config.options(changes="subject"):
         raise ValueError(f"{', '.join(sorted(taken))}: decided by the study, not by an override")
     for name in sorted(overrides.keys() - Config.model_fields.keys()):
         raise ValueError(f"{name}: no option of a run{did_you_mean(name, Config.model_fields)}")
@@ -143,7 +139,7 @@ class Study(BaseModel):
         for scale, stream, variant in product(self.scale, self.streams, self.variants):
             side = Side(method="", stream=stream, variant=variant.label)
             for key, value in self.variable(scale, side).items():
-                if value is None and key not in NORM_KNOBS:  # of which None stays None
+                if value is None and Config.role(key).of != "norm":  # of which None stays None
                     raise ValueError(f"{self.name}: a variant changes {key}, so all must set it")
 
     @property
@@ -197,7 +193,7 @@ class Study(BaseModel):
             return []
         left_out = () if costly else self.costly
         return [
-            parse({**self.values(scale, stream, variant.label), **pair.model_dump(), "seed": seed})
+            Config.of(**self.values(scale, stream, variant.label), **pair.model_dump(), seed=seed)
             for seed in range(self.scale[scale].seeds if seeds is None else seeds)
             for stream in self.streams
             for variant in self.variants

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.devices import image_layout
+from bntricks.system.devices import image_layout
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory
@@ -30,7 +30,7 @@ def concerns(method: Method) -> bool:
 
 def unaugmented(state: State, x: Tensor) -> Tensor:
     """Raw images as GSS scores them and LwF records them: as published, without normalisation."""
-    if state.as_published and x.dtype == torch.uint8:
+    if state.options.as_published and x.dtype == torch.uint8:
         return x.to(torch.float32, memory_format=image_layout(x.device)).div_(255)
     return state.view(x, None)
 
@@ -50,14 +50,14 @@ def black(memory: Memory) -> Batch:
 
 def fill_empty_slots(state: State) -> None:
     """What a policy finds in memory at the end of a task but the first."""
-    if state.as_published and state.memory:
+    if state.options.as_published and state.memory:
         state.memory.append(black(state.memory), task=1)
 
 
 def overruns(state: State, batches: int, share: int) -> bool:
     """Whether FDR's pass at the end of a task goes on after so many batches. It ended with the
     first batch that began beyond the task's share, after that one too had moved φ."""
-    return state.as_published and (batches - 1) * state.batch <= share
+    return state.options.as_published and (batches - 1) * state.options.batch <= share
 
 
 def corrupted(x: Tensor, stream: Stream) -> Tensor:

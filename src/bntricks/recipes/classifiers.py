@@ -79,7 +79,7 @@ class NearestMean:
         if not memory or memory.x is None:
             raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
         x, y = memory.x[: memory.filled], memory.y[: memory.filled]
-        if state.as_published and 0 in state.lesson.seen:
+        if state.options.as_published and 0 in state.lesson.seen:
             empty = black(memory)
             x, y = torch.cat([x, empty.x]), torch.cat([y, empty.y])
         features = state.features(x)

@@ -1,24 +1,26 @@
 """Corrections of the head's bias towards new classes, by authors who blame the head and not φ. Each
 fits a few numbers when a task is over and rescores logits by them; θ and φ stay.
 
-A correction is a value. `Corrected` makes a classifier of it, so one training can be read off by
-several of them.
+`@correction("name")` registers one. `Corrected` makes a classifier of it, so one training can be
+read off by several of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.head import last_linear
+from bntricks.plugins.registry import Registry
 from bntricks.recipes.classifiers import LINEAR, Fitted
+from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
-from bntricks.recipes.stages import alignment
+from bntricks.recipes.stages import AlignWeights, alignment
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
@@ -26,19 +28,44 @@ if TYPE_CHECKING:
 
 
 class Correction(Protocol):
-    """What is fitted, and how logits are rescored by it."""
+    """What is fitted, and how logits are rescored by it. A custom correction inherits from this
+    class and overrides what differs."""
 
-    beyond: ClassVar[Mapping[str, float]]
+    beyond: ClassVar[Mapping[str, float]] = {}
     """For each fitted tensor, [C], its value for outputs that the head has grown by since."""
+    needs_memory: ClassVar[bool] = False
+    """It looks at stored samples of old classes."""
+    compares_lengths: ClassVar[bool] = False
+    """It compares the lengths of weights, which count in a linear head alone."""
+    rescores: ClassVar[bool] = True
+    """It leaves training alone, and so can be read off the network that trains without it."""
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         """From the state as a task ends, in evaluation mode, and the task's raw samples. What was
         fitted before is `state.fitted`."""
-        ...
+        return {}
 
     def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
         """Scores [B, C] for logits [B, C]."""
-        ...
+        return logits
+
+    def applied(self, method: Method, name: str) -> Method:
+        """The method with this correction, under the name it is registered by."""
+        return replace(method, classify=Corrected(name, self))
+
+
+CORRECTIONS: Registry[Correction] = Registry("correction")
+Kind = TypeVar("Kind", bound=Correction)
+
+
+def correction(name: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Register a class of corrections by name; it is made without arguments."""
+
+    def register(kind: type[Kind]) -> type[Kind]:
+        CORRECTIONS.add(name, kind())
+        return kind
+
+    return register
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +112,36 @@ class CorrectedHead(nn.Module):
         return self.corrected.rescored(self.fitted, self.linear(features))
 
 
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """WA (Zhao et al. 2020) for prediction alone: the new rows of the head, scaled to the mean
+@correction("none")
+class Uncorrected(Correction):
+    """The head as it was trained."""
+
+    rescores = False
+
+    def applied(self, method: Method, name: str) -> Method:
+        return method
+
+
+@correction("wa")
+class Aligning(Correction):
+    """WA (Zhao et al. 2020): the new rows of the head are scaled for good, and the next task starts
+    from there."""
+
+    compares_lengths = True
+    rescores = False
+
+    def applied(self, method: Method, name: str) -> Method:
+        align = AlignWeights()
+        return method if align in method.stages else replace(method, stages=(align, *method.stages))
+
+
+@correction("wa-eval")
+class Aligned(Correction):
+    """WA for prediction alone: the new rows of the head, scaled to the mean
     length of the old ones. Biases are not scaled."""
 
     beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "bias": 0.0}
+    compares_lengths = True
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         linear = last_linear(state.net)
@@ -103,8 +154,8 @@ class Aligned:
         return torch.lerp(fitted["bias"], logits, fitted["scale"])
 
 
-@dataclass(frozen=True, slots=True)
-class BiasCorrection:
+@correction("bic")
+class BiasCorrection(Correction):
     """BiC (Wu et al. 2019), its second stage: z → a·z + b for the newest classes' logits.
 
     The authors fit a and b on images that they hold out. Here nothing is held out: they are fitted
@@ -113,6 +164,7 @@ class BiasCorrection:
     """
 
     beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "shift": 0.0}
+    needs_memory = True
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         new = _mask(state, state.lesson.new)
@@ -162,8 +214,8 @@ def fit_bias(
     return a, b
 
 
-@dataclass(frozen=True, slots=True)
-class Rectified:
+@correction("il2m")
+class Rectified(Correction):
     """IL2M (Belouadah & Popescu 2019): where a new class wins, the probability of each old class is
     raised by how sure the network was of it when it was new, over how sure it is now.
 
@@ -177,6 +229,7 @@ class Rectified:
         "new": False,
         "seen": False,
     }
+    needs_memory = True
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         if samples is None:
@@ -202,8 +255,8 @@ class Rectified:
         return torch.where(new_wins[:, None], p * fitted["factor"], p)
 
 
-@dataclass(frozen=True, slots=True)
-class Prior:
+@correction("prior")
+class Prior(Correction):
     """Logit adjustment after training: the log of each class's share of the samples that moved θ in
     this task, those of the memory included, is taken off its logit. Classes not seen are out."""
 
@@ -218,15 +271,6 @@ class Prior:
 
     def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
         return logits + fitted["adjustment"]
-
-
-CORRECTIONS: dict[str, Correction] = {
-    "wa-eval": Aligned(),
-    "bic": BiasCorrection(),
-    "il2m": Rectified(),
-    "prior": Prior(),
-}
-"""By name: those that rescore, and leave training alone."""
 
 
 def _mask(state: State, classes: tuple[int, ...]) -> Tensor:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from torch import Tensor
 
 from bntricks.recipes.classifiers import LINEAR, Classifier
+from bntricks.recipes.options import TrainingOptions
 from bntricks.recipes.symbols import (
     BM,
     BM2,
@@ -83,6 +84,7 @@ class Pass:
     net: nn.Module
     features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
     labels: Tensor | None = None  # of the whole batch, which ranks may share, on the host
+    options: TrainingOptions = field(default_factory=TrainingOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
-from bntricks.devices import take, to_device
 from bntricks.norm import frozen_ema
 from bntricks.recipes.as_published import fill_empty_slots, overruns
+from bntricks.system.devices import take, to_device
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory
@@ -174,7 +174,9 @@ class Outputs(Policy):
         keep = [memory.of_task(task)[:share] for task in range(1, t)]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
         # Whole batches go through the network, as in training; the last is stored in part.
-        for number, part in enumerate(shuffled(len(samples), state.batch, memory.insertion)):
+        for number, part in enumerate(
+            shuffled(len(samples), state.options.batch, memory.insertion)
+        ):
             room = max(0, share - len(memory.of_task(t)))
             if not room and not overruns(state, number, share):
                 break

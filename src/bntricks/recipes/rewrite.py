@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bntricks.errors import UserError
 from bntricks.recipes.classifiers import LINEAR
-from bntricks.recipes.corrections import CORRECTIONS, Corrected
+from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import (
     BM,
     BM2,
@@ -26,7 +26,7 @@ from bntricks.recipes.language import (
     balanced,
     blended,
 )
-from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
+from bntricks.recipes.stages import RECALIBRATIONS, leave
 
 
 def bn_tricks(method: Method) -> Method:
@@ -68,32 +68,34 @@ def bn_tricks(method: Method) -> Method:
 
 
 def corrected(method: Method, name: str) -> Method:
-    """The method with a correction of its head's bias: `wa`, which also changes what the next task
-    starts from, or one of `CORRECTIONS`. `none` is the method itself."""
+    """The method with one of `CORRECTIONS`, which correct its head's bias. `none` is the method
+    itself; `wa` also changes what the next task starts from."""
+    correction = CORRECTIONS.find(name)
     if name == "none":
         return method
     if method.classify != LINEAR or method.averages:
         raise _refusal(name, "it corrects the layer that was trained, and another one predicts")
     if method.joint:
         raise _refusal(name, "all tasks are learned at once, so no class is older than another")
-    if name in ("bic", "il2m") and method.memory is None:
+    if correction.needs_memory and method.memory is None:
         raise _refusal(name, "it looks at stored samples of old classes, and this method has none")
-    if name != "wa":
-        return replace(method, classify=Corrected(name, CORRECTIONS[name]))
-    align = AlignWeights()
-    return method if align in method.stages else replace(method, stages=(align, *method.stages))
+    return correction.applied(method, name)
 
 
-def recalibrated(method: Method) -> Method:
-    """The method with its φ set to the memory's moments whenever a task is over."""
-    if method.memory is None or method.memory.fills == "task end":
+def recalibrated(method: Method, how: str = "memory") -> Method:
+    """The method with its φ set anew whenever a task is over, by one of `RECALIBRATIONS`: by
+    default to the memory's moments."""
+    stage = RECALIBRATIONS.find(how)
+    if stage is leave or stage in method.stages:
+        return method
+    stored = method.memory is not None and method.memory.fills != "task end"
+    if getattr(stage, "sets_ema", None) == BM and not stored:
         raise UserError(
             "φ is estimated on the memory when a task is over: choose a method that stores samples "
             "of the task while it learns them",
             option="recalibrate",
         )
-    stage = RecalibrateOnMemory()
-    return method if stage in method.stages else replace(method, stages=(*method.stages, stage))
+    return replace(method, stages=(*method.stages, stage))
 
 
 def _refusal(name: str, reason: str) -> UserError:

@@ -9,12 +9,21 @@ import torch
 
 from bntricks.networks.head import last_linear
 from bntricks.norm import recalibrate
-from bntricks.recipes.language import BM, Source
+from bntricks.plugins.registry import Registry
+from bntricks.recipes.language import BM, Source, Stage
 from bntricks.recipes.policies import stored
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
     from bntricks.training.state import State
+
+RECALIBRATIONS: Registry[Stage] = Registry("way to recalibrate")
+"""What sets φ when a task is over. A stage's `sets_ema` is the batch that φ then stands for."""
+
+
+@RECALIBRATIONS.named("off")
+def leave(state: State, samples: Batch | None) -> None:
+    """Leave φ as training has moved it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,9 @@ class RecalibrateOnMemory:
 
     def __str__(self) -> str:
         return "recalibrate on memory"
+
+
+RECALIBRATIONS.add("memory", RecalibrateOnMemory())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.report.charts import Figure
-from bntricks.report.claims_chart import verdict_chart
-from bntricks.report.confusion import class_table, confusion
-from bntricks.report.cost import cost
-from bntricks.report.forms import memories, paper_form
+from bntricks.report.figures.claims import verdict_chart
+from bntricks.report.figures.confusion import class_table, confusion
+from bntricks.report.figures.figure import Figure
+from bntricks.report.figures.lines import cost, curves, over_memory, over_share, per_task
+from bntricks.report.figures.maps import feature_maps
+from bntricks.report.figures.panels import matrices, task_lines
 from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
-from bntricks.report.lines import curves, over_memory, over_share, per_task
-from bntricks.report.maps import feature_maps
-from bntricks.report.metrics import chosen
 from bntricks.report.overview import Overview, claims_title, moved, overview
-from bntricks.report.panels import matrices, task_lines
-from bntricks.report.results import changed_protocol, cost_table, results_table, verdict_table
-from bntricks.report.tables import Table
+from bntricks.report.protocol import changed_protocol
+from bntricks.report.tables.paper_form import memories, paper_form
+from bntricks.report.tables.results import cost_table, results_table, verdict_table
+from bntricks.report.tables.table import Table
 from bntricks.report.verdicts import Judgement, verdicts
+from bntricks.runs.metrics import chosen
 from bntricks.runs.record import Record
 
 TITLE = "BN Tricks: report"
@@ -86,7 +86,7 @@ def build(
     metrics: Iterable[str] = (),
 ) -> Report:
     """The report of these runs. With a study and its scale, its claims are judged. The `metrics` of
-    the table of results are those of `report.metrics.SHOWN`, unless others are chosen."""
+    the table of results are those of `runs.metrics.SHOWN`, unless others are chosen."""
     groups = group(records)
     if not groups:
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")

@@ -10,11 +10,11 @@ from functools import partial
 
 import altair as alt
 
-from bntricks.report.charts import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
+from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row
 from bntricks.report.groups import Group, cut_down_label, stream_title
-from bntricks.report.metrics import metric_title
+from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
-from bntricks.report.verdicts import by_seed
+from bntricks.runs.metrics import metric_title
 
 OLD, NEWEST = "old classes", "newest classes"
 PARTS = {OLD: "previous", NEWEST: "last_task"}
@@ -118,7 +118,7 @@ def old_and_new(groups: Sequence[Group]) -> Figure:
     rows: list[Row] = []
     for group in groups:
         for part, metric in PARTS.items():
-            values = list(by_seed(group.records, metric).values())
+            values = group.values(metric)
             centre, spread = mean(values), sd(values) or 0.0
             if centre is not None:
                 low, high = max(0.0, centre - spread), min(100.0, centre + spread)

@@ -16,16 +16,17 @@ import vl_convert
 
 from bntricks.errors import RunError, UserError
 from bntricks.files import commit, parse_json, shown, text_bytes
-from bntricks.report import tidy
 from bntricks.report.build import Report
-from bntricks.report.charts import VEGA_LITE, WIDTH, Figure
-from bntricks.report.latex import to_latex
-from bntricks.report.page import Section, report_html
-from bntricks.report.pdf import pdf
-from bntricks.report.results import printed_verdicts
-from bntricks.report.tables import csv_text, to_csv, to_markdown
+from bntricks.report.figures.figure import VEGA_LITE, WIDTH, Figure
+from bntricks.report.page.html import Section
+from bntricks.report.page.page import report_html
+from bntricks.report.records import COLUMNS, Records
+from bntricks.report.tables.latex import to_latex
+from bntricks.report.tables.results import printed_verdicts
+from bntricks.report.tables.table import csv_text, to_csv, to_markdown
 
 PAGE = "report.html"
+MEASUREMENTS = "measurements.csv"
 WRITTEN = ".report-files.json"
 """What a report consists of, each file with the SHA-256 of its content."""
 PIXELS_PER_INCH = 200
@@ -42,6 +43,12 @@ NUMBERED = re.compile(r'(?<=id=")(clip|gradient_)\d+|(?<=url\(#)(clip|gradient_)
 """What the chart library numbers through all figures of a process."""
 SYMBOL = 30
 """What an entry of a legend needs beside its name, in points."""
+OBJECT = re.compile(
+    rb"^(\d+) 0 obj\n(.*?)((?:\nstream\n.*?)?\nendobj\n\n)", re.DOTALL | re.MULTILINE
+)
+NAMED = re.compile(rb"( */[a-z]+\d+ \d+ 0 R\n){2,}")
+"""What a page refers to, a line each, such as its fonts."""
+REFERENCE = re.compile(rb"(\d+) 0 R\b")
 
 
 def offline(figure: Figure) -> dict[str, Any]:
@@ -65,8 +72,9 @@ def write(
     """Write all of it into a folder; the page's path. The page begins with `opening`, whose own
     figures are saved beside the report's. A figure that cannot be drawn is reported to `warn`."""
     contents = {name: text.encode() for name, text in table_files(report).items()}
-    runs = [record for group in report.groups for record in group.records]
-    contents[tidy.NAME] = tidy.to_csv(runs).encode()
+    runs = Records(record for group in report.groups for record in group.records)
+    rows = [row.values() for row in runs.rows()]
+    contents[MEASUREMENTS] = csv_text(COLUMNS, rows).encode()
     for figure in (*report.figures, *figures):
         try:
             files = rendered(figure)
@@ -165,3 +173,34 @@ def _drawing(figure: Figure) -> Iterator[None]:
     except ValueError as error:
         reason = str(error).strip().splitlines()[-1]
         raise RunError(f"cannot draw the figure {shown(figure.name)}: {shown(reason)}") from None
+
+
+def pdf(svg: str) -> bytes:
+    """An SVG as a PDF that is the same in every process: the library writes fonts, with all that
+    they refer to, in the order of a hash table; here everything is in the order of its need."""
+    content = vl_convert.svg_to_pdf(svg)
+    begin, trailer = content.index(b"\n\n") + 2, content.rindex(b"trailer\n")
+    objects = {n: (NAMED.sub(_sorted, head), rest) for n, head, rest in OBJECT.findall(content)}
+    numbers: dict[bytes, int] = {}
+    needed = REFERENCE.findall(content, trailer)
+    while needed:
+        if (number := needed.pop(0)) not in numbers:
+            numbers[number] = len(numbers) + 1
+            needed = REFERENCE.findall(objects[number][0]) + needed
+
+    def renumbered(text: bytes) -> bytes:
+        return REFERENCE.sub(lambda m: b"%d 0 R" % numbers[m[1]], text)
+
+    written, places = content[:begin], [b"0000000000 65535 f\r\n"]
+    for number, new in numbers.items():
+        head, rest = objects[number]
+        places.append(b"%010d 00000 n\r\n" % len(written))
+        written += b"%d 0 obj\n%b%b" % (new, renumbered(head), rest)
+    size = b"/Size %d" % len(places)
+    end = re.sub(rb"/Size \d+", size, renumbered(content[trailer:]))
+    end = re.sub(rb"(?<=startxref\n)\d+", b"%d" % len(written), end)
+    return b"%bxref\n0 %d\n%b%b" % (written, len(places), b"".join(places), end)
+
+
+def _sorted(lines: re.Match[bytes]) -> bytes:
+    return b"".join(sorted(lines[0].splitlines(keepends=True)))

@@ -14,14 +14,12 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import STREAMS, load_reported
-from bntricks.report.records import unique
+from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
-from bntricks.report.tables import drawable
+from bntricks.report.tables.table import drawable
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
-OF_THE_METHOD = {"hyper", "balance", "as_published", "imports"}
-OF_THE_MEMORY = {"memory", "memory_batch"}
 _DEFAULTS = Config().model_dump(mode="json")
 
 
@@ -51,8 +49,7 @@ class Group:
 
     def values(self, name: str) -> list[float]:
         """A metric, or another number of a record, of every run that has it."""
-        numbers = [r.metrics[name] if name in r.metrics else getattr(r, name) for r in self.records]
-        return [number for number in numbers if number is not None]
+        return list(by_seed(self.records, name).values())
 
     def mean(self, name: str) -> float | None:
         return mean(self.values(name))
@@ -71,7 +68,8 @@ class Group:
 
     def _unshared(self, other: Group) -> set[str]:
         memoryless = None in (self.knobs["memory"], other.knobs["memory"])
-        return {"method"} | OF_THE_METHOD | (OF_THE_MEMORY if memoryless else set())
+        owners = ("method", "memory") if memoryless else ("method",)
+        return {"method", *Config.options(of=owners)}
 
 
 def group(records: Iterable[Record]) -> list[Group]:
@@ -154,7 +152,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
 def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
     """Whether a knob needs no words: it is the paper's or, if no group has that, that of most."""
     values = [each.knobs[key] for each in beside]
-    if key not in OF_THE_MEMORY and _DEFAULTS.get(key) in values:
+    if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
         return bool(value == _DEFAULTS[key])
     return 2 * values.count(value) > len(values)
 

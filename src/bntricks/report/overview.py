@@ -10,8 +10,8 @@ from typing import get_args
 
 from bntricks.paper import ScaleName, Side, Study
 from bntricks.report.groups import Group, by_stream, stream_title
-from bntricks.report.protocol import departures
-from bntricks.report.verdicts import Judgement, Verdict, groups_of
+from bntricks.report.protocol import departures, groups_of
+from bntricks.report.verdicts import Judgement, Verdict
 
 WORDS: dict[Verdict, tuple[str, str]] = {
     "holds": ("holds", "hold"),

@@ -11,15 +11,14 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.files import commit, writing
-from bntricks.report.charts import Figure
+from bntricks.report.figures.figure import Figure
+from bntricks.report.figures.lines import curves, per_task
 from bntricks.report.groups import Group, group, stream_title
-from bntricks.report.lines import curves, per_task
-from bntricks.report.metrics import chosen, metric_title
-from bntricks.report.records import load_records
-from bntricks.report.results import p_value
+from bntricks.report.records import by_seed, load_records
 from bntricks.report.statistics import contrast, estimate, mean, sd
-from bntricks.report.tables import SKIPPED, Cell, Table, interval, knob_text, number
-from bntricks.report.verdicts import by_seed
+from bntricks.report.tables.results import p_value
+from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, knob_text, number
+from bntricks.runs.metrics import chosen, metric_title
 from bntricks.runs.record import Record
 
 Places = Path | str | Iterable[Path | str]
@@ -83,8 +82,7 @@ def compare(a: Places, b: Places, metrics: Iterable[str] = ()) -> list[PairRepor
 
 def write_page(reports: Sequence[PairReport], path: Path, command: str | None = None) -> None:
     """One HTML file with all of it."""
-    from bntricks.report.markup import table_html
-    from bntricks.report.page import Section, figure_html, page_html
+    from bntricks.report.page.html import Section, figure_html, page_html, table_html
 
     sections = []
     for index, report in enumerate(reports, start=1):

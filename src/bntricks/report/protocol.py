@@ -1,18 +1,18 @@
-"""Where a run departs from the paper's protocol. The paper's numbers stand beside ours only where
-nothing does: neither an option, nor |M|, nor the amount of data."""
+"""Which options of a run decide what it can be compared with: where it departs from the paper's
+protocol, whose numbers stand beside ours only where nothing does; which runs are a study's, and
+what they do differently from what it says; and that runs of different protocols are never compared.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import Any
 
-from bntricks.paper import Entry, load_reported
-from bntricks.report.groups import OF_THE_MEMORY, Group
-from bntricks.runs.config import NOT_PROTOCOL, Config
-
-NOT_SET = {"image_size": "the images' own", "images_per_class": "all", "class_order": "the usual"}
-NOT_SET |= {"momentum": "0.1"}
-"""What an option without a value means."""
+from bntricks.errors import UserError
+from bntricks.paper import Entry, ScaleName, Side, Study, load_reported
+from bntricks.report.groups import Group
+from bntricks.runs.config import Config
 
 
 def paper_numbers(group: Group) -> Entry | None:
@@ -36,9 +36,10 @@ def departures(*groups: Group) -> list[str]:
 def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
     """By name, our value and the paper's."""
     default, reported = Config().model_dump(mode="json"), load_reported()
-    skipped = NOT_PROTOCOL | (OF_THE_MEMORY if group.knobs["memory"] is None else {"memory"})
+    skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
+    protocol = Config.options(changes="protocol") - skipped
     for key in default:
-        if key not in skipped and group.knobs[key] != default[key]:
+        if key in protocol and group.knobs[key] != default[key]:
             yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])
     # A record has the defaults of its method, too.
     for name, usual in reported.hyper_of(group.method, group.stream).items():
@@ -57,10 +58,106 @@ def protocol_notes(groups: Iterable[Group]) -> list[str]:
     return [f"Without the paper's numbers where the protocol differs: {', '.join(texts)}."]
 
 
+def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
+    """The runs of one side: its method, its stream, and its values of the knobs that the study's
+    variants turn."""
+    wanted = study.variable(scale, side)
+    return [
+        group
+        for group in groups
+        if (group.method, group.stream) == (side.method, side.stream)
+        and all(_has(group, key, value) for key, value in wanted.items())
+    ]
+
+
+def _has(group: Group, key: str, value: Any) -> bool:
+    """Whether these runs are those with this value: without a memory, they are of any size."""
+    unused = group.knobs["memory"] is None and key in Config.options(of="memory")
+    return unused or bool(group.knobs[key] == value)
+
+
+def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
+    """Options that decide a result and that the study would set differently: the value that these
+    runs have, and the study's."""
+    stream = side.stream if side.stream in study.streams else study.streams[0]
+    default = Config().model_dump(mode="json")
+    wanted = {**default, **study.values(scale, stream, side.variant)}
+    wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
+    return {
+        key: (own, wanted[key])
+        for key, own in group.knobs.items()
+        if key in wanted
+        and key in Config.options(changes="protocol")
+        and own != wanted[key]
+        # A run has the default of an option that its method or norm does not use.
+        and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
+        and not (key == "memory" and wanted[key] is None)
+    }
+
+
+def changed_protocol(
+    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
+) -> list[str]:
+    """A note on what the runs of a study do differently from what it says, if they do."""
+    if study is None or scale is None or not study.streams:
+        return []
+    found: dict[str, None] = {}
+    for group in groups:
+        for variant in study.variants:
+            side = Side(method=group.method, stream=group.stream, variant=variant.label)
+            if groups_of(study, scale, side, [group]):
+                for key, (own, wanted) in changes(study, scale, side, group).items():
+                    found[f"{key.replace('_', ' ')} {own} (study: {wanted})"] = None
+                break
+    return [f"Not the study's own protocol: {', '.join(found)}."] if found else []
+
+
+def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
+    """Whether its knobs are those of the smoke scale, although the report is to be of another."""
+    if "smoke" not in study.scale:
+        return False
+    smoke, wanted = (
+        {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
+        for each in ("smoke", scale)
+    )
+    telling = {key for key in smoke if smoke[key] != wanted[key]}
+    telling -= Config.options(of="memory") if group.knobs["memory"] is None else set()
+    return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
+
+
+def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
+    """A side is one group, as two groups of a method differ in their protocol. Sides may differ in
+    their methods and in what the study's variants change."""
+    varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
+    for matching in sides:
+        if len(matching) > 1:
+            _refuse(matching[0], matching[1], matching[0].differences(matching[1]))
+    for a, b in combinations([matching[0] for matching in sides if matching], 2):
+        _refuse(a, b, a.differences(b) - varied)
+
+
+def _refuse(a: Group, b: Group, keys: set[str]) -> None:
+    """Two groups that differ in these knobs, if there are any."""
+    differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
+    if "data" in keys:
+        differences.append("the images they learned")
+    if differences:
+        raise UserError(
+            f"mixed protocols: {_first_run(a)} and {_first_run(b)} differ in "
+            f"{', '.join(differences)}; keep the runs of each protocol in a folder of their own"
+        )
+
+
+def _first_run(group: Group) -> str:
+    record = group.records[0]
+    where = "" if record.path is None else f" ({record.path})"
+    return f"{record.method} on {record.stream}, seed {record.seed}{where}"
+
+
 def _text(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return NOT_SET.get(key, "none") if value is None else str(value)
+    return Config.role(key).unset if value is None else str(value)
 
 
 def _either(values: Sequence[str]) -> str:

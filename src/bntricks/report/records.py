@@ -1,27 +1,43 @@
-"""The records that a report is made of: each run once, and no run with two different results."""
+"""The records that a report is made of: each run once, and no run with two different results; and
+every number of theirs in one table, a row each, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
+from bntricks.runs.metrics import choosable
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME, first_training, read
 
 if TYPE_CHECKING:
     import pandas
 
+COLUMNS = (
+    *("run", "method", "stream", "seed", "memory"),
+    *("after_task", "epoch", "task", "class", "metric", "value"),
+)
+"""`after_task` 0 is before any training. `epoch` is empty but for accuracy within a task; `task` is
+empty for metrics over all tasks, and `class` for all but the accuracy of a class."""
+
+Row = dict[str, Any]
+
 
 class Records(list[Record]):
     """Runs that were read, and their numbers as a table."""
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Every number of every run as a row by column: see `bntricks.report.tidy`."""
-        from bntricks.report.tidy import tidy  # which needs groups, which need this module
-
-        return tidy(self)
+    def rows(self) -> list[Row]:
+        """Every number of every run as a row by column; what a run did not measure has none. The
+        columns are always the same, so the rows of two folders can be put together."""
+        rows = []
+        for record in self:
+            config = record.config
+            run = {key: getattr(config, key) for key in ("method", "stream", "seed", "memory")}
+            run["run"] = config.identity(record.data.fingerprint)
+            rows += [dict.fromkeys(COLUMNS) | run | row for row in _rows(record)]
+        return rows
 
     def frame(self) -> pandas.DataFrame:
         """The same as a pandas frame."""
@@ -64,6 +80,43 @@ def unique(records: Iterable[Record]) -> dict[str, Record]:
                 f"different results: remove {_place(first)} or {_place(record)}"
             )
     return by_identity
+
+
+def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
+    """This number of every run that has it."""
+    numbers = {record.seed: record.value(metric) for record in records}
+    return {seed: number for seed, number in numbers.items() if number is not None}
+
+
+def _rows(record: Record) -> Iterator[Row]:
+    tasks = len(record.accuracy)
+    for metric in ("accuracy", "task_il_accuracy"):
+        for after, accuracies in enumerate(getattr(record, metric), start=1):
+            yield from _by_task(metric, accuracies, after_task=after)
+    if before := record.before_learning:
+        yield from _by_task("untrained_task_il_accuracy", before.untrained, after_task=0)
+        for row in _by_task("next_task_il_accuracy", before.just_before):
+            yield row | {"after_task": row["task"] - 1}
+    for epoch in record.epoch_accuracy or ():
+        where = {"after_task": epoch.task, "epoch": epoch.epoch}
+        yield from _by_task("accuracy", epoch.accuracy, **where)
+    for after, acc in enumerate(record.metrics["acc_after_each_task"], start=1):
+        if acc is not None and after < tasks:
+            yield {"after_task": after, "metric": "acc", "value": acc}
+    for metric in choosable():
+        if (number := record.value(metric)) is not None:
+            yield {"after_task": tasks, "metric": metric, "value": number}
+    names = record.data.class_names
+    for name, accuracy in zip(names, record.class_accuracy or (), strict=False):
+        if accuracy is not None:
+            row = {"class": name, "metric": "class_accuracy", "value": accuracy}
+            yield {"after_task": tasks, **row}
+
+
+def _by_task(metric: str, accuracies: Sequence[float | None], **where: int) -> Iterator[Row]:
+    for task, accuracy in enumerate(accuracies, start=1):
+        if accuracy is not None:
+            yield {**where, "task": task, "metric": metric, "value": accuracy}
 
 
 def _record_files(path: Path) -> list[Path]:

@@ -9,13 +9,12 @@ from typing import Any
 
 import altair as alt
 
-from bntricks.report.charts import TIP_SEEDS, Figure, Row
 from bntricks.report.commands import run_command
-from bntricks.report.markup import table_html
-from bntricks.report.page import Section, figure_html
+from bntricks.report.figures.figure import TIP_SEEDS, Figure, Row
+from bntricks.report.page.html import Section, figure_html, table_html
+from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
-from bntricks.report.tables import Cell as TableCell, Table, drawable, number, table_of
-from bntricks.report.verdicts import by_seed
+from bntricks.report.tables.table import Cell as TableCell, Table, drawable, number, table_of
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 

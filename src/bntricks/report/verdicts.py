@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
-from bntricks.errors import UserError
 from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import OF_THE_MEMORY, Group
-from bntricks.report.mixtures import check_one_protocol
+from bntricks.report.groups import Group
+from bntricks.report.protocol import changes, check_one_protocol, groups_of, is_smoke
+from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
-from bntricks.runs.config import NORM_KNOBS, NOT_PROTOCOL, Config
 from bntricks.runs.record import Record
 
 Verdict = Literal[
@@ -53,8 +52,6 @@ DIGITS, P_DIGITS = 2, 3
 
 CHANGED = "changed protocol"
 """Why runs with other options than the study's are not judged."""
-DROPPED = {"memory", "memory_batch", "balance", "as_published", *NORM_KNOBS}
-"""Options that a run does not keep if nothing in it uses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,73 +117,6 @@ def _is_nothing(judgement: Judgement) -> bool:
     return nothing and judgement.claim.margin is None
 
 
-def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
-    """The runs of one side: its method, its stream, and its values of the knobs that the study's
-    variants turn."""
-    wanted = study.variable(scale, side)
-    return [
-        group
-        for group in groups
-        if (group.method, group.stream) == (side.method, side.stream)
-        and all(_has(group, key, value) for key, value in wanted.items())
-    ]
-
-
-def _has(group: Group, key: str, value: Any) -> bool:
-    """Whether these runs are those with this value: without a memory, they are of any size."""
-    return group.knobs[key] == value or (key in OF_THE_MEMORY and group.knobs["memory"] is None)
-
-
-def value(record: Record, metric: str) -> float | None:
-    """A number of a record, None if this run does not have it: any of `record.METRICS`, or one of
-    the further names that `paper.claims.Metric` lists."""
-    r = record.accuracy
-    number: Any
-    match metric.split(":"):
-        case ["acc_after", after]:
-            number = _at(record.metrics["acc_after_each_task"], int(after))
-        case ["accuracy", after, task]:
-            number = _at(_at(r, int(after)) or (), int(task))
-        case ["every_task", task]:
-            number = _at(r[-1], int(task))
-        case ["previous"]:
-            number = _mean(r[-1][:-1])
-        case ["learned"]:
-            number = _mean([row[task] for task, row in enumerate(r)])
-        case [name] if name in record.metrics:
-            number = record.metrics[name]
-        case _:
-            part, _, name = metric.partition(".")
-            number = getattr(getattr(record, part, None), name, None)
-    if isinstance(number, list | tuple):
-        raise UserError(f"{metric} is a list: a claim needs a metric that is one number")
-    return None if number is None else float(number)
-
-
-def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
-    """Options that decide a result and that the study would set differently: the value that these
-    runs have, and the study's."""
-    stream = side.stream if side.stream in study.streams else study.streams[0]
-    default = Config().model_dump(mode="json")
-    wanted = {**default, **study.values(scale, stream, side.variant)}
-    wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
-    return {
-        key: (own, wanted[key])
-        for key, own in group.knobs.items()
-        if key in wanted.keys() - NOT_PROTOCOL
-        and own != wanted[key]
-        # A run has the default of an option that its method or norm does not use.
-        and not (key in DROPPED and own == default[key])
-        and not (key == "memory" and wanted[key] is None)
-    }
-
-
-def by_seed(records: Sequence[Record], metric: str) -> dict[int, float]:
-    """This number of every run that has it."""
-    numbers = {record.seed: value(record, metric) for record in records}
-    return {seed: number for seed, number in numbers.items() if number is not None}
-
-
 def paper_entry(study: Study, side: Side) -> Entry | None:
     """The paper's result of one side, None if its tables do not have it."""
     if "paper" not in study.scale:
@@ -245,7 +175,7 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
         default=(claim.metric, Estimate()),
     )
     smoke = scale == "smoke" or any(
-        _is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
+        is_smoke(study, scale, side, group) for _, side, matching in sides for group in matching
     )
     changed = any(
         changes(study, scale, side, group) for _, side, matching in sides for group in matching
@@ -270,10 +200,10 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]
 
 
 def _mixed_numerics(sides: Sequence[Sequence[Record]]) -> bool:
-    by_seed: dict[int, list[Record]] = {}
+    seeds: dict[int, list[Record]] = {}
     for record in (record for side in sides for record in side):
-        by_seed.setdefault(record.seed, []).append(record)
-    pairs = [runs for runs in by_seed.values() if len(runs) == len(sides)]
+        seeds.setdefault(record.seed, []).append(record)
+    pairs = [runs for runs in seeds.values() if len(runs) == len(sides)]
     return any(not runs[0].computed_alike(other) for runs in pairs for other in runs[1:])
 
 
@@ -322,19 +252,6 @@ def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
     return {0: "no common seed", 1: "1 seed"}.get(seeds, f"{seeds} seeds")
 
 
-def _is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
-    """Whether its knobs are those of the smoke scale, although the report is to be of another."""
-    if "smoke" not in study.scale:
-        return False
-    smoke, wanted = (
-        {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
-        for each in ("smoke", scale)
-    )
-    telling = {key for key in smoke if smoke[key] != wanted[key]}
-    telling -= OF_THE_MEMORY if group.knobs["memory"] is None else set()
-    return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
-
-
 def _p(direction: Direction, shown: Estimate, tested: Sequence[Estimate]) -> float | None:
     """Of a claim about every task: that it holds on all is as sure as on the least sure of them,
     and that it fails on one is Bonferroni's correction less sure than on that one."""
@@ -360,12 +277,3 @@ def _direction(claim: Claim, difference: Estimate) -> Direction:
     if low > 0:
         return "for"
     return "against" if high < 0 else "open"
-
-
-def _at(values: Sequence[Any], count: int) -> Any:
-    return values[count - 1] if count <= len(values) else None
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -19,12 +19,6 @@ from bntricks.streams import Stream
 from bntricks.training import checkpoint
 from bntricks.training.learner import Learner
 
-DECIDE_PHI = (
-    *("batch", "memory_batch", "balance", "recalibrate", "norm", "momentum"),
-    *("first", "increment", "tasks", "blurry"),
-)
-"""Options that, other than by default, change whose statistics φ holds."""
-
 
 def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
     cost = outcome.learner.cost
@@ -76,10 +70,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
 
 
 def _new_share(config: Config, method: Method) -> float | None:
-    usual = Config()
-    if any(getattr(config, key) != getattr(usual, key) for key in DECIDE_PHI):
-        return None
-    return new_share(method, t=5)
+    return None if config.changed() & Config.options(decides_phi=True) else new_share(method, t=5)
 
 
 def _readings(config: Config, outcome: Outcome) -> dict[str, Reading] | None:

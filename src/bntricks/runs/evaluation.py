@@ -76,12 +76,11 @@ def after_task(outcome: Outcome, stream: Stream, index: int) -> None:
         outcome.just_before[index + 1] = evaluate(outcome.learner, stream[index + 1])[1]
 
 
-def after_epoch(outcome: Outcome, stream: Stream, index: int, epoch: int) -> dict[str, Any]:
+def after_epoch(outcome: Outcome, stream: Stream, index: int, epoch: int) -> list[float]:
     """Measure all tasks so far, over all classes; epochs count from 1."""
     accuracy = [evaluate(outcome.learner, task)[0] for task in stream[: index + 1]]
-    row = {"task": index + 1, "epoch": epoch, "accuracy": accuracy}
-    outcome.epochs.append(row)
-    return row
+    outcome.epochs.append({"task": index + 1, "epoch": epoch, "accuracy": accuracy})
+    return accuracy
 
 
 def evaluate(learner: Learner, task: Task) -> tuple[float, float]:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
-from bntricks.errors import PlannedError, RunError, UserError, within_memory
+from bntricks.errors import HeldError, PlannedError, RunError, UserError, within_memory
 from bntricks.files import (
     held,
     pack_json,
@@ -30,90 +30,79 @@ from bntricks.files import (
 from bntricks.methods import same_recipe
 from bntricks.networks.registry import check_named
 from bntricks.runs import probes, record_file as records
-from bntricks.runs.config import Config, parse
+from bntricks.runs.config import Config
 from bntricks.runs.describe import describe, reset_peak_memory
-from bntricks.runs.extras import Extras
 from bntricks.runs.loggers import CSV, logging
-from bntricks.runs.models import When
+from bntricks.runs.outputs import Outputs
 from bntricks.runs.readings import name_of, trunk
 from bntricks.runs.record import Record
+from bntricks.runs.request import Request
 from bntricks.runs.resolve import as_text, made_with, resolve
-from bntricks.runs.train import Track, train
+from bntricks.runs.train import train
 from bntricks.streams import Stream
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
-from bntricks.training.progress import Sink, warning
+from bntricks.training.events import Event, Sink, silent, warning
 
 REQUEST = "run.json"
 """What was asked for, so that `resume` can ask for it again."""
-LOG = "log.jsonl"
+LOG, LOCK = "log.jsonl", "lock"
 
 
 def run(
-    config: Config,
-    *,
-    data: Path | str | None = None,
-    out: Path | str = "runs",
-    track: Track = "deferred",
-    force: bool = False,
-    checkpoint_seconds: float = 120.0,
-    tensorboard: bool = False,
-    log: Sequence[str] = (),
-    probe: str | None = None,
-    keep_network: bool = False,
-    save: When | None = None,
-    epoch_accuracy: bool = False,
-    readings: bool = False,
-    sink: Sink = lambda event: None,
+    config: Config, request: Request | None = None, *, sink: Sink = silent, **options: Any
 ) -> Record:
     """The record of this run: from disk if it is there, else trained and written. A run that was
     interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
     not looked at it, its network was not kept, or its `readings` were not taken, it is trained
     again, to the same bits where versions and machine are the same; if it lacks what `save` or
-    `epoch_accuracy` ask for, only `force` does that (see `Extras`). A run that is a reading of
-    another is that one's. `log` names `LOGGERS` that get its numbers on the way; `tensorboard` is
-    one of them."""
+    `epoch_accuracy` ask for, only `force` does that. A run that is a reading of another is that
+    one's. `options` are those of a `Request`, if none is given."""
     reset_peak_memory()
-    stream, asked = resolve(config, data, sink)
+    request = Request.of(**options) if request is None else request
+    stream, asked = resolve(config, request.data, sink)
     config = trunk(asked)
     reading = None if asked == config else name_of(asked)
-    extras = Extras(probe, keep_network, save, epoch_accuracy, readings or reading is not None)
-    folder = Path(out) / config.identity(stream.fingerprint)
+    if reading is not None:
+        request = request.model_copy(update={"readings": True})
+    folder = request.out / config.identity(stream.fingerprint)
+    outputs = Outputs(request, config, stream, folder)
     warn = warning(sink)
     with _writing_to(folder):
-        record = None if force else finished(config, stream, out, warn)
-        if record is not None and extras.there(record, folder, stream):
-            extras.check_there(record, folder, stream)
-            if record.path != folder:
-                folder.mkdir(parents=True, exist_ok=True)
-                records.save(record, folder)
-            record = record.model_copy(update={"path": folder, "already_there": True})
-            return record.read_as(reading)
         checkpoints = Checkpoints(
             folder,
             made_with(config, stream),
             defaults=as_text(Config()),
-            seconds=checkpoint_seconds,
+            seconds=request.checkpoint_seconds,
             warn=warn,
         )
-        work = _Work(config, stream, folder, checkpoints, track, extras)
+        record = None if request.force else finished(config, stream, request.out, warn)
+        if record is not None and outputs.there(record):
+            outputs.check_there(record)
+            if record.path != folder:
+                folder.mkdir(parents=True, exist_ok=True)
+                with held(folder, lock=folder / LOCK):
+                    remove_leftovers(folder)
+                    records.save(record, folder)
+            _tidy(outputs, checkpoints, record)
+            record = record.model_copy(update={"path": folder, "already_there": True})
+            return record.read_as(reading)
         with joined(config.ranks, config.device) as ranks:
             if ranks.rank:
-                record = work.follow(ranks)
+                record = _follow(outputs, checkpoints, ranks)
             else:
-                loggers = (*log, *(["tensorboard"] if tensorboard else []))
-                record = work.lead(ranks, data, force, loggers, sink)
+                record = _lead(outputs, checkpoints, ranks, sink)
     return record.model_copy(update={"path": folder}).read_as(reading)
 
 
 def finished(
-    config: Config, stream: Stream, out: Path | str, warn: Callable[[str], None]
+    config: Config, stream: Stream, out: Path, warn: Callable[[str], None]
 ) -> Record | None:
     """The record of this run, if it is there and can be believed. What was trained under another
     name of the same recipe is the same run, to the bit; its record says so."""
     for name in (config.method, *same_recipe(config.method, config.hyper)):
         renamed = config.model_copy(update={"method": name})
-        record = records.load(Path(out) / renamed.identity(stream.fingerprint), warn)
+        record = records.load(out / renamed.identity(stream.fingerprint), warn)
         if record is None:
             continue
         if record.config != renamed or record.data.fingerprint != stream.fingerprint:
@@ -133,145 +122,127 @@ def resume(
     *,
     data: Path | str | None = None,
     net: str | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
     **how: Any,
 ) -> Record:
     """Go on with the run in this folder; `data` if it has moved. If the run's network is built by
     code of yours, name it again with `net`: a file never decides which code is run."""
     folder = Path(folder)
     try:
-        request = _request(folder)
-        config, data_then, track = parse(request["config"]), request["data"], request["track"]
-        how = Extras.parse(request).to_json() | how
-        if not isinstance(data_then, str | None) or track not in get_args(Track):
-            raise ValueError
+        config, request = _asked(folder)
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
             f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "
             "or repeat the `bnt run` that made it"
         ) from None
     check_named(config.net, net, folder / REQUEST)
-    data = data or data_then
-    stream, resolved = resolve(config, data, sink)
+    changed = {"data": data or request.data, "out": folder.parent, **how}
+    request = Request.of(**(request.model_dump() | changed))
+    stream, resolved = resolve(config, request.data, sink)
     if (name := resolved.identity(stream.fingerprint)) != folder.absolute().name:
         raise UserError(
             f"{folder} is not the run it says it is, which would be named {name}: the folder was "
             "renamed, or the data is not what it was; give the folder that has it",
             remedy="data",
         )
-    return run(config, data=data, out=folder.parent, track=track, sink=sink, **how)
+    return run(config, request, sink=sink)
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A run to be trained in its folder."""
+def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) -> Record:
+    """Train, alone or with others that follow, and write all there is to write."""
+    request, config, folder = outputs.request, outputs.config, outputs.folder
+    fresh = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder, lock=folder / LOCK):
+        remove_leftovers(folder)
+        if request.force:
+            records.set_aside(folder)
+            probes.forget(folder)
+            for name in (LOG, CSV):
+                (folder / name).unlink(missing_ok=True)
+        if request.force or outputs.from_the_start(_asked_before(folder)):
+            checkpoints.remove()
+        asked = {"config": config.model_dump(mode="json"), **request.remembered()}
+        write_atomically(folder / REQUEST, pack_json(asked))
+        ranks.add(torch.zeros(1))  # those who follow may look at the folder now
+        try:
+            with (
+                (folder / LOG).open("a", encoding="utf-8") as log,
+                logging(request.loggers, folder, config) as log_numbers,
+            ):
 
-    config: Config
-    stream: Stream
-    folder: Path
-    checkpoints: Checkpoints
-    track: Track
-    extras: Extras
+                def tell(event: Event) -> None:
+                    if event["event"] not in ("progress", "work"):
+                        log.write(json.dumps(event) + "\n")
+                        log.flush()
+                    sink(event)
+                    log_numbers(event)
 
-    def lead(
-        self,
-        ranks: Ranks,
-        data: Path | str | None,
-        force: bool,
-        loggers: Sequence[str],
-        sink: Sink,
-    ) -> Record:
-        """Train, alone or with others that follow, and write all there is to write."""
-        folder = self.folder
-        fresh = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        with held(folder, lock=folder / "lock"):
-            remove_leftovers(folder)
-            if force:
-                records.set_aside(folder)
-                probes.forget(folder)
-                for name in (LOG, CSV):
-                    (folder / name).unlink(missing_ok=True)
-            if force or self.extras.from_the_start(_extras_before(folder)):
-                self.checkpoints.remove()
-            where = None if data is None else str(Path(data).absolute())
-            request = {"config": self.config.model_dump(mode="json"), "data": where}
-            request |= {"track": self.track, **self.extras.to_json()}
-            write_atomically(folder / REQUEST, pack_json(request))
-            ranks.add(torch.zeros(1))  # those who follow may look at the folder now
-            try:
-                with (
-                    (folder / LOG).open("a", encoding="utf-8") as log,
-                    logging(loggers, folder, self.config) as log_numbers,
-                ):
-
-                    def tell(event: dict[str, Any]) -> None:
-                        if event["event"] not in ("progress", "work"):
-                            log.write(json.dumps(event) + "\n")
-                            log.flush()
-                        sink(event)
-                        log_numbers(event)
-
-                    with within_memory():
-                        return self._train(ranks, tell)
-            except PlannedError:
-                if fresh and not self.checkpoints.exist():
-                    shutil.rmtree(folder)
-                raise
-
-    def follow(self, ranks: Ranks) -> Record:
-        """Train along with the rank that leads, and write nothing."""
-        ranks.add(torch.zeros(1))
-        read_only = self.checkpoints.read_only()
-        outcome = train(
-            self.config,
-            self.stream,
-            track=self.track,
-            checkpoints=read_only,
-            ranks=ranks,
-            epoch_accuracy=self.extras.epoch_accuracy,
-        )
-        return describe(self.config, self.stream, outcome)
-
-    def _train(self, ranks: Ranks, tell: Sink) -> Record:
-        config, stream, folder = self.config, self.stream, self.folder
-        tell({"event": "begin", "config": config.model_dump(mode="json"), "path": str(folder)})
-        outcome = train(
-            config,
-            stream,
-            track=self.track,
-            sink=tell,
-            checkpoints=self.checkpoints,
-            probe=self.extras.look(folder, config),
-            ranks=ranks,
-            epoch_accuracy=self.extras.epoch_accuracy,
-            read=self.extras.readings,
-        )
-        record = describe(config, stream, outcome)
-        replaced = records.replaced_by(record, folder)
-        if replaced is not None:
-            self.extras.remove_others(folder, stream)
-        record = record.model_copy(update=probes.findings(folder))
-        self.extras.finish(outcome.learner, stream, folder, config)
-        records.save(record, folder)
-        self.checkpoints.remove()
-        if replaced is not None:
-            warning(tell)(records.replacement(replaced, record, folder))
-        tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
-        return record
+                with within_memory():
+                    return _train(outputs, checkpoints, ranks, tell)
+        except PlannedError:
+            if fresh and not checkpoints.exist():
+                shutil.rmtree(folder)
+            raise
 
 
-def _request(folder: Path) -> dict[str, Any]:
+def _follow(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks) -> Record:
+    """Train along with the rank that leads, and write nothing."""
+    ranks.add(torch.zeros(1))
+    config, stream, read_only = outputs.config, outputs.stream, checkpoints.read_only()
+    outcome = train(config, stream, outputs.request, checkpoints=read_only, ranks=ranks)
+    return describe(config, stream, outcome)
+
+
+def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink) -> Record:
+    config, stream, folder = outputs.config, outputs.stream, outputs.folder
+    tell({"event": "begin", "config": config.model_dump(mode="json"), "path": str(folder)})
+    outcome = train(
+        config,
+        stream,
+        outputs.request,
+        sink=tell,
+        checkpoints=checkpoints,
+        probe=outputs.task_over,
+        ranks=ranks,
+    )
+    record = describe(config, stream, outcome)
+    replaced = records.replaced_by(record, folder)
+    if replaced is not None:
+        outputs.remove_others()
+    record = record.model_copy(update=probes.findings(folder))
+    outputs.finish(outcome.learner)
+    records.save(record, folder)
+    checkpoints.remove()
+    if replaced is not None:
+        warning(tell)(records.replacement(replaced, record, folder))
+    tell({"event": "end", "acc": record.acc, "bwt": record.bwt})
+    return record
+
+
+def _asked(folder: Path) -> tuple[Config, Request]:
     """What was asked for; in folders of earlier versions it has no checksum."""
-    return unpack_json(text_bytes(folder / REQUEST), unsigned=True)
+    values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)
+    return Config.of(**values.pop("config")), Request.of(**values)
 
 
-def _extras_before(folder: Path) -> Extras:
+def _asked_before(folder: Path) -> Request:
     """What an interrupted run in this folder was asked for."""
     try:
-        return Extras.parse(_request(folder))
-    except (OSError, ValueError, KeyError, TypeError):
-        return Extras()
+        return _asked(folder)[1]
+    except (OSError, ValueError, KeyError, TypeError, UserError):
+        return Request()
+
+
+def _tidy(outputs: Outputs, checkpoints: Checkpoints, record: Record) -> None:
+    """Remove what a process left that was killed when its record was written. What the record has
+    not yet is still to be trained, from these checkpoints."""
+    folder = outputs.folder
+    before = replace(outputs, request=_asked_before(folder))
+    if (checkpoints.exist() or (folder / LOCK).exists()) and before.there(record):
+        with suppress(HeldError, OSError), held(folder, lock=folder / LOCK):
+            remove_leftovers(folder)
+            checkpoints.remove()
 
 
 @contextmanager

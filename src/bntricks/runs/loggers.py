@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bntricks.errors import UserError
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 from bntricks.runs.config import Config
-from bntricks.training.progress import Sink
+from bntricks.training.events import Event, Sink
 
 Write = Callable[[int, dict[str, float]], None]
 """Takes the numbers of a step, by name."""
@@ -25,7 +25,7 @@ LOGGERS: Registry[Logger] = Registry("logger")
 CSV = "log.csv"
 
 
-def numbers(event: dict[str, Any]) -> dict[str, float]:
+def numbers(event: Event) -> dict[str, float]:
     """What an event measured, by name."""
     kind = event["event"]
     values: dict[str, float | None] = {}
@@ -50,7 +50,7 @@ def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink
         writers = [stack.enter_context(opener(folder, config)) for opener in openers]
         step, last = 0, (-1, dict[str, float]())
 
-        def log(event: dict[str, Any]) -> None:
+        def log(event: Event) -> None:
             nonlocal step, last
             step = event.get("step", step)
             values = numbers(event)

@@ -1,4 +1,4 @@
-"""Every metric of an accuracy matrix R.
+"""Every metric of an accuracy matrix R, and what metrics are called where they are shown.
 
 They are pure functions of R, computed when a record is read, so a metric that is added here is
 there for old records too. Where each comes from: `docs/metrics.md`.
@@ -6,8 +6,10 @@ there for old records too. Where each comes from: `docs/metrics.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from bntricks.errors import UserError
 
 Matrix = Sequence[Sequence[float | None]]
 
@@ -28,6 +30,16 @@ def forgetting(r: Matrix) -> float | None:
     return None if drop is None else -drop
 
 
+def previous(r: Matrix) -> float | None:
+    """Mean final accuracy of all tasks but the last."""
+    return _mean_if_all(r[-1][:-1])
+
+
+def learned(r: Matrix) -> float | None:
+    """Mean accuracy of each task right after it was learned."""
+    return _mean_if_all([row[task] for task, row in enumerate(r)])
+
+
 def last_task(r: Matrix) -> float:
     """Accuracy on the newest task after it was learned."""
     return _known(r[-1][-1])
@@ -41,9 +53,7 @@ def acc_after_each_task(r: Matrix) -> list[float | None]:
 
 def average_incremental(r: Matrix) -> float | None:
     """Mean of ACC after every task (Rebuffi et al. 2017)."""
-    accs = acc_after_each_task(r)
-    known = [value for value in accs if value is not None]
-    return _mean(known) if len(known) == len(accs) else None
+    return _mean_if_all(acc_after_each_task(r))
 
 
 def forward_transfer(
@@ -68,10 +78,55 @@ METRICS: dict[str, Callable[[Matrix], Any]] = {
 
 ELSEWHERE = ("task_il_acc", "forward_transfer")
 """Metrics of a record that do not follow from the matrix over all classes."""
+PARTS: dict[str, Callable[[Matrix], float | None]] = {"previous": previous, "learned": learned}
+"""Further means of R that claims are made of; no record holds them."""
+LISTS = {"acc_after_each_task": "acc_after:K"}
+"""Metrics that are several numbers, and the name of one of them."""
+SHOWN = ("acc", "bwt", "forgetting")
+"""In a table, unless others are chosen."""
+TITLES = {
+    "acc": "ACC",
+    "bwt": "BWT",
+    "task_il_acc": "Task-IL ACC",
+    "phi.oracle_gain": "ACC that a perfect φ would gain",
+}
 
 
 def metrics(r: Matrix) -> dict[str, Any]:
     return {name: metric(r) for name, metric in METRICS.items()}
+
+
+def choosable() -> tuple[str, ...]:
+    """Every metric that is one number."""
+    return tuple(name for name in (*METRICS, *ELSEWHERE, *PARTS) if name not in LISTS)
+
+
+def chosen(names: Iterable[str]) -> tuple[str, ...]:
+    """These metrics, each once; those of `SHOWN` if there are none."""
+    known, plain = choosable(), [name.replace("-", "_") for name in names]
+    for name in plain:
+        if name not in known:
+            raise UserError(
+                f"unknown metric: there are {', '.join(known)}", option="metrics", value=name
+            )
+    return tuple(dict.fromkeys(plain)) or SHOWN
+
+
+def metric_title(metric: str) -> str:
+    """In the middle of a sentence."""
+    match metric.split(":"):
+        case ["acc_after", task]:
+            return f"ACC after task {task}"
+        case ["accuracy", after, task]:
+            return f"task {task} after task {after}"
+        case ["every_task", task]:
+            return f"every task: task {task} decides"
+    return TITLES.get(metric) or metric.replace("_", " ").replace(".", ": ")
+
+
+def column_title(metric: str) -> str:
+    title = metric_title(metric)
+    return title[0].upper() + title[1:]
 
 
 def _after_learning(r: Matrix, reference: Any) -> float | None:
@@ -88,6 +143,12 @@ def _known(value: float | None) -> float:
     if value is None:
         raise ValueError("the accuracy matrix has no complete last row")
     return value
+
+
+def _mean_if_all(values: Sequence[float | None]) -> float | None:
+    """None if there is no value, or if one is missing."""
+    known = [value for value in values if value is not None]
+    return _mean(known) if known and len(known) == len(values) else None
 
 
 def _mean(values: Sequence[float]) -> float:

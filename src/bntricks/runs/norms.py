@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from torch import nn
 
@@ -13,22 +12,17 @@ from bntricks.networks.norms import bound, knobs
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.norm import layers
 from bntricks.recipes.language import Method
-from bntricks.runs.config import NORM_KNOBS, Config
+from bntricks.runs.config import Config
 
 PROBE_TASKS = 2
 """For a layer that is only looked at, any number of tasks will do."""
 
 
-def network_options(config: Config, tasks: int) -> dict[str, Any]:
-    """The options of `build_network`."""
-    shape = {"width", "blocks", "stages", "norm", "head"}
-    return config.model_dump(include={*shape, *NORM_KNOBS, "as_published"}) | {"tasks": tasks}
-
-
 def unused_knobs(config: Config) -> dict[str, None]:
     """Knobs that the norm does not have, or has by default, as they should be: not set."""
     own = knobs(config.norm)
-    return {key: None for key in NORM_KNOBS if key not in own or getattr(config, key) == own[key]}
+    chosen = config.norm_knobs.items()
+    return {key: None for key, value in chosen if key not in own or value == own[key]}
 
 
 def published_otherwise(config: Config) -> bool:
@@ -88,8 +82,8 @@ def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> N
 
 def _layer(config: Config) -> nn.Module:
     """One of the layers there will be, to look at."""
-    options = network_options(config, PROBE_TASKS)
-    return bound(config.norm, **options)(config.width)
+    known = {"tasks": PROBE_TASKS, "as_published": config.as_published}
+    return bound(config.norm, **config.norm_knobs, **known)(config.width)
 
 
 def _refusal(config: Config, reason: str, remedy: str | None = None) -> UserError:

@@ -220,7 +220,7 @@ def with_biased_phi(learner: Learner, task: Task, random: Generator) -> Learner:
     net = copy.deepcopy(learner.predictor)
     state = learner.state
     with mode(net, training=True):
-        for ids in islice(endless(len(task.train), state.batch, random), BIASED_BATCHES):
+        for ids in islice(endless(len(task.train), state.options.batch, random), BIASED_BATCHES):
             x = state.view(task.train.x[ids].to(learner.device), random)
             with state.arithmetic(x):
                 update_ema(net, x)

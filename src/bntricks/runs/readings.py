@@ -12,19 +12,19 @@ from pydantic import ValidationError
 
 from bntricks.errors import UserError
 from bntricks.methods import entries, find, make
+from bntricks.networks.head import HEADS
 from bntricks.networks.registry import is_imported
 from bntricks.recipes.classifiers import LINEAR
+from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Method
 from bntricks.recipes.rewrite import corrected, recalibrated
-from bntricks.runs.config import READINGS, Config
+from bntricks.runs.config import Config
 from bntricks.runs.norms import check_norm, reads_phi
 
 
 def recipe(config: Config) -> Method:
     """What a run trains by, and how it predicts."""
-    method = make(config.method, **config.hyper)
-    if config.recalibrate == "memory":
-        method = recalibrated(method)
+    method = recalibrated(make(config.method, **config.hyper), config.recalibrate)
     method = corrected(method, config.correct)
     _check_head(config, method)
     return method
@@ -33,14 +33,20 @@ def recipe(config: Config) -> Method:
 def trunk(config: Config) -> Config:
     """The run whose network this one is read off; itself, if it has to be trained. A method with
     a φ of its own is a run of its own, too."""
-    if config.correct in READINGS:
+    if only_rescores(config.correct):
         return config.model_copy(update={"correct": "none"})
     return config.model_copy(update={"method": _siblings(config)[0]})
 
 
 def name_of(config: Config) -> str:
     """What a run that is not its own trunk is called among the readings of the one that is."""
-    return config.correct if config.correct in READINGS else config.method
+    return config.correct if only_rescores(config.correct) else config.method
+
+
+def only_rescores(correction: str) -> bool:
+    """Whether runs with this correction are read off those without. One of the user's own is not:
+    its file is part of the run's name."""
+    return CORRECTIONS.find(correction).rescores and CORRECTIONS.is_built_in(correction)
 
 
 def readings(config: Config) -> dict[str, Method]:
@@ -49,7 +55,7 @@ def readings(config: Config) -> dict[str, Method]:
         name: make(name, **config.hyper) for name in _siblings(config) if name != config.method
     }
     if config.correct == "none" and config.ranks == 1:
-        for name in READINGS:
+        for name in filter(only_rescores, CORRECTIONS.entries()):
             with suppress(UserError):  # it does not apply
                 others[name] = recipe(config.model_copy(update={"correct": name}))
         others |= _other_trackers(config)
@@ -95,12 +101,13 @@ def _alike(config: Config, common: Callable[[Method], Method]) -> list[str]:
 
 
 def _check_head(config: Config, method: Method) -> None:
+    HEADS.find(config.head)
     if config.head == "linear":
         return
-    if config.correct in ("wa", "wa-eval"):
+    if CORRECTIONS.find(config.correct).compares_lengths:
         raise UserError(
-            "it compares the lengths of weights, which a cosine head leaves out: choose another "
-            "correction, or the linear head",
+            "it compares the lengths of weights, which count in a linear head alone: choose "
+            "another correction, or the linear head",
             option="correct",
             value=config.correct,
         )

@@ -7,13 +7,15 @@ its own matrix and configuration, and its checksum must match. Nothing here need
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, Field, model_validator
 
-from bntricks.runs.config import READINGS, Config
+from bntricks.errors import UserError
+from bntricks.runs.config import Config
 from bntricks.runs.maps import BiasedPhi
 from bntricks.runs.measurements import (
     BeforeLearning,
@@ -24,10 +26,12 @@ from bntricks.runs.measurements import (
     class_accuracy,
     task_accuracy,
 )
-from bntricks.runs.metrics import ELSEWHERE, METRICS, acc, forward_transfer, metrics
+from bntricks.runs.metrics import ELSEWHERE, METRICS, PARTS, acc, forward_transfer, metrics
 from bntricks.runs.phi import PhiAccuracies
 
 ROUNDING = 1e-6
+READINGS = ("wa-eval", "bic", "il2m", "prior")
+"""Names of readings that are corrections of the run's own method; all others are methods."""
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
@@ -168,6 +172,30 @@ class Record(Part):
         value = self.metrics["bwt"]
         return None if value is None else float(value)
 
+    def value(self, metric: str) -> float | None:
+        """A number of this run, None if it does not have it: any of `metrics`, one of the further
+        names that `paper.claims.Metric` lists, or another field."""
+        r = self.accuracy
+        number: Any
+        match metric.split(":"):
+            case ["acc_after", after]:
+                number = _at(self.metrics["acc_after_each_task"], after)
+            case ["accuracy", after, task]:
+                number = _at(_at(r, after) or (), task)
+            case ["every_task", task]:
+                number = _at(r[-1], task)
+            case [name] if name in PARTS:
+                number = PARTS[name](r)
+            case [name] if name in self.metrics:
+                number = self.metrics[name]
+            case _:
+                number = self
+                for part in metric.split("."):
+                    number = getattr(number, part, None)
+        if isinstance(number, list | tuple):
+            raise UserError(f"{metric} is a list: a claim needs a metric that is one number")
+        return None if number is None else float(number)
+
     def computed_alike(self, other: Record) -> bool:
         """Whether both were computed by the same code and processor, as far as they say. Records
         that do not name them are told apart by their versions and platforms."""
@@ -254,6 +282,11 @@ class Record(Part):
         derived = task_accuracy(self.confusion, tasks)
         if not _same(list(self.accuracy[-1]), derived):
             raise ValueError("confusion contradicts the accuracy matrix")
+
+
+def _at(values: Sequence[Any], count: str) -> Any:
+    """A value counted from 1, None if there are not so many."""
+    return values[int(count) - 1] if int(count) <= len(values) else None
 
 
 def _check_derived(given: Any, right: dict[str, Any], matrix: str) -> None:

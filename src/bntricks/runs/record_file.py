@@ -3,9 +3,9 @@ replaced by one with different bits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -58,22 +58,25 @@ def set_aside(folder: Path) -> None:
 
 
 def earlier_trainings(folder: Path) -> list[tuple[Path, Record]]:
-    """The records in this folder that later trainings of the run did not repeat, oldest first."""
+    """The records in this folder that later trainings of the run did not repeat, oldest first, as
+    far as they can be believed."""
     trainings: list[tuple[Path, Record]] = []
-    for number in count(1):
-        path = folder / EARLIER.format(number)
-        if not path.exists():
-            return trainings
+    for path in _earlier_files(folder):
         with suppress(UserError):
             trainings.append((path, read(path)))
-    raise AssertionError("unreachable")
+    return trainings
+
+
+def _earlier_files(folder: Path) -> Iterator[Path]:
+    return takewhile(Path.exists, (folder / EARLIER.format(number) for number in count(1)))
 
 
 def first_training(record: Record) -> Record:
     """The record that counts: of several trainings with different bits the first, so that training
-    again cannot choose a result. Probes of later ones are added where it was not probed."""
-    trainings = [] if record.path is None else [run for _, run in earlier_trainings(record.path)]
-    trainings = [run for run in trainings if run.config == record.config]
+    again cannot choose a result: nor can damage, so all must be whole. Probes of later ones are
+    added where it was not probed."""
+    files = [] if record.path is None else _earlier_files(record.path)
+    trainings = [run for run in map(read, files) if run.config == record.config]
     if not trainings:
         return record
     first, *later = [*trainings, record]

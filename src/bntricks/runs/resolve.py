@@ -12,15 +12,18 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.imports import loaded
 from bntricks.methods import METHODS, find
+from bntricks.networks.head import HEADS
 from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
-from bntricks.networks.registry import NETWORKS, SIZES, first_name, is_imported, sizes
+from bntricks.networks.registry import NETWORKS, first_name, is_imported, sizes
+from bntricks.plugins.imports import loaded
+from bntricks.plugins.registry import Source
 from bntricks.recipes.as_published import concerns
+from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
 from bntricks.recipes.protocols import splits_classes
-from bntricks.registry import Source
+from bntricks.recipes.stages import RECALIBRATIONS
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe
@@ -30,14 +33,12 @@ from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
+from bntricks.training.events import Sink, reported, silent, warning
 from bntricks.training.optimisers import OPTIMISERS, check_rate, find_optimiser, own_momentum
-from bntricks.training.progress import Sink, warning
 from bntricks.training.schedules import SCHEDULES
 
 
-def resolve(
-    config: Config, data: Path | str | None, sink: Sink = lambda event: None
-) -> tuple[Stream, Config]:
+def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tuple[Stream, Config]:
     """Open the stream, fill in its defaults, and drop what the method does not use, so that one
     run has one identity however it was asked for."""
     imports = own_code(config)
@@ -58,18 +59,8 @@ def resolve(
     stream = open_stream(
         config.stream,
         data=data,
-        image_size=config.image_size,
-        images_per_class=config.images_per_class,
-        classes_per_task=config.classes_per_task,
-        tasks=config.task_lists,
-        class_order=config.order_of_classes,
-        first=config.first,
-        increment=config.increment,
-        blurry=config.blurry,
-        held_out=config.held_out,
-        report=lambda what, done, total: sink(
-            {"event": "data", "what": what, "done": done, "total": total}
-        ),
+        **config.rearrangement,
+        report=reported(sink),
         warn=warning(sink),
     )
     if config.validation is not None:
@@ -118,6 +109,9 @@ def own_code(config: Config) -> dict[str, str]:
         NORMS.source(config.norm),
         OPTIMISERS.source(config.optimiser),
         SCHEDULES.source(config.schedule),
+        CORRECTIONS.source(config.correct),
+        RECALIBRATIONS.source(config.recalibrate),
+        HEADS.source(config.head),
     )
     imports = {source.name: source.sha256 for source in sorted(filter(None, used))}
     for name, digest in config.imports.items():
@@ -154,8 +148,8 @@ def with_hyper(config: Config, stream: str) -> Config:
 def own_network(config: Config) -> dict[str, Any]:
     """The network by its first name, with the sizes it can have."""
     name, default = first_name(config.net), Config()
-    unused = {key: getattr(default, key) for key in SIZES if key not in sizes(name)}
-    return {"net": name, **unused}
+    unused = config.options(of="network") - sizes(name)
+    return {"net": name, **{key: getattr(default, key) for key in unused}}
 
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:

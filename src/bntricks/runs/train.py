@@ -7,36 +7,35 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
-from typing import Any, Literal
+from typing import Any
+from warnings import warn
 
 import torch
 from torch import Tensor
 
 from bntricks.batch import batch_count
-from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
 from bntricks.recipes.as_published import corrupted
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
-from bntricks.runs.norms import network_options
 from bntricks.runs.readings import readings, recipe
+from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
-from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
+from bntricks.system.devices import to_device
+from bntricks.system.stopping import postponed
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
+from bntricks.training.events import Event, Sink, silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
-from bntricks.training.progress import Progress, Sink
+from bntricks.training.progress import Progress
 from bntricks.training.saved import fitting
-from bntricks.training.schedules import SCHEDULES
-
-Track = Literal["deferred", "every-step"]
 
 Probe = Callable[[Learner, Stream, int], None]
 """Looks at a learner when a task, counted from 0, is over, and moves no state."""
@@ -45,44 +44,47 @@ Probe = Callable[[Learner, Stream, int], None]
 def train(
     config: Config,
     stream: Stream,
+    request: Request | None = None,
     *,
-    track: Track = "deferred",
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
     checkpoints: Checkpoints | None = None,
     probe: Probe | None = None,
     ranks: Ranks = ALONE,
-    epoch_accuracy: bool = False,
-    read: bool = False,
+    **options: Any,
 ) -> Outcome:
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
-    after each task and, if `epoch_accuracy` is wanted, after each epoch. With `read`, labels are
-    read off in every way that this training allows."""
+    after each task and, if `epoch_accuracy` is requested, after each epoch. With `readings`, labels
+    are read off in every way that this training allows. `options` are those of a `Request`, if none
+    is given."""
+    if "read" in options:  # until 0.4
+        warn("train(read=…) is now called readings", FutureWarning, stacklevel=2)
+        options["readings"] = options.pop("read")
+    request = Request.of(**options) if request is None else request
     with arithmetic(config.precision, deterministic=config.deterministic):
-        return _train(config, stream, track, sink, checkpoints, probe, ranks, epoch_accuracy, read)
+        return _train(config, stream, request, sink, checkpoints, probe, ranks)
 
 
 def _train(
     config: Config,
     stream: Stream,
-    track: Track,
+    request: Request,
     sink: Sink,
     checkpoints: Checkpoints | None,
     probe: Probe | None,
     ranks: Ranks,
-    epoch_accuracy: bool,
-    read: bool,
 ) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
-    learner = build(config, stream, read=read)
+    learner = build(config, stream, read=request.readings)
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
     if config.compile:
         compile_passes(learner, stream.shape)
+    every_step = request.track == "every-step"
     tasks = len(stream)
-    outcome = Outcome.unmeasured(learner, tasks, read=read)
-    if epoch_accuracy and not (foresees(learner) or learner.method.joint):
+    outcome = Outcome.unmeasured(learner, tasks, read=request.readings)
+    if request.epoch_accuracy and not (foresees(learner) or learner.method.joint):
         raise UserError(
             f"{config.method} reads labels off what it keeps when a task is over, so it has no "
             "accuracy before that",
@@ -98,8 +100,9 @@ def _train(
         before_training(outcome, stream)
 
     def epoch_over(index: int, epoch: int) -> None:
-        row = after_epoch(outcome, stream, index, epoch)
-        sink({"event": "evaluation", **row, "step": progress.done})
+        accuracy = after_epoch(outcome, stream, index, epoch)
+        event: Event = {"event": "evaluation", "task": index + 1, "epoch": epoch}
+        sink(event | {"accuracy": accuracy, "step": progress.done})
 
     for index, lesson in list(lessons.items())[position.lesson :]:
         start = time.perf_counter() - position.seconds
@@ -108,8 +111,8 @@ def _train(
             train = lesson.train
             learner.begin(lesson.classes, train.x, train.y, visitors=lesson.visitors)
             position.seconds = time.perf_counter() - start
-        if track == "every-step":
-            progress.details = partial(moved, learner, position)
+        if every_step:
+            progress.drift = partial(moved, learner, position)
         # A rank that stops by itself would leave the others waiting.
         with postponed() if ranks.size == 1 else nullcontext(lambda: False) as asked_to_stop:
             learn_epochs(
@@ -120,8 +123,8 @@ def _train(
                 task=index + 1,
                 tasks=tasks,
                 position=position,
-                every_step=track == "every-step",
-                epoch_over=partial(epoch_over, index) if epoch_accuracy else None,
+                every_step=every_step,
+                epoch_over=partial(epoch_over, index) if request.epoch_accuracy else None,
                 stop=asked_to_stop,
                 save=save,
             )
@@ -134,8 +137,8 @@ def _train(
         outcome.evaluate_seconds.append(time.perf_counter() - start)
         if probe is not None:
             probe(learner, stream, index)
-        row = {"task": index + 1, "accuracy": outcome.accuracy[index], "step": progress.done}
-        sink({"event": "task", **row, **moved(learner, position)})
+        event: Event = {"event": "task", "task": index + 1, "accuracy": outcome.accuracy[index]}
+        sink(event | {"step": progress.done, "phi_drift": moved(learner, position)})
         if isinstance(ranks, Team):
             ranks.agree(pack(learner.state_dict()), f"what they learned in task {index + 1}")
         position = Position(position.lesson + 1)
@@ -147,31 +150,18 @@ def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
     """A fresh network and all that goes with it, on its device; with its readings, if asked to."""
     augment = config.augment == "standard"
     config = with_hyper(config, stream.name)
+    config = config.model_copy(update={"memory": config.memory or stream.memory})
     return build_learner(
         recipe(config),
         config.hyper,
-        net=config.net,
+        config,
+        net=config,
         shape=stream.shape,
         outputs=len(stream.class_names),
         seed=config.seed,
-        network=network_options(config, len(stream)),
-        memory=config.memory or stream.memory,
-        lr=config.lr,
-        optimiser=config.optimiser,
-        sgd_momentum=config.sgd_momentum,
-        weight_decay=config.weight_decay,
-        clip=config.clip,
-        schedule=SCHEDULES.find(config.schedule),
-        even_batches=config.even_batches,
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
         device=config.device,
-        batch=config.batch,
-        memory_batch=config.memory_batch,
-        epochs=config.epochs,
         tasks=len(stream),
-        rule=config.balance,
-        precision=config.precision,
-        as_published=config.as_published,
         readings=readings(config) if read else {},
     )
 
@@ -221,7 +211,7 @@ def resume(
 
 def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[Tensor, Tensor]:
     """What an epoch runs over; the published code corrupted what it mixed in."""
-    change = partial(corrupted, stream=stream) if learner.state.as_published else None
+    change = partial(corrupted, stream=stream) if learner.state.options.as_published else None
     return learner.mix_in_memory(images.x, images.y, change)
 
 
@@ -234,9 +224,9 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
     )
 
 
-def moved(learner: Learner, position: Position) -> dict[str, Any]:
+def moved(learner: Learner, position: Position) -> dict[str, float]:
     """How far φ has moved since the task began."""
-    return {"phi_drift": drift(learner.net, position.phi)}
+    return drift(learner.net, position.phi)
 
 
 def together(stream: Stream) -> Task:

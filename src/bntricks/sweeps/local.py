@@ -15,22 +15,19 @@ import threading
 from collections import Counter, deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bntricks.errors import PlannedError, RunError
-from bntricks.imports import Code, loaded, own_fault
+from bntricks.plugins.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
-from bntricks.stopping import REQUESTS
+from bntricks.runs.request import Request
 from bntricks.sweeps.once import Training, each_once, finished
-
-if TYPE_CHECKING:
-    from bntricks.runs.models import When
-    from bntricks.training.progress import Sink
+from bntricks.system.stopping import REQUESTS
+from bntricks.training.events import Event, Sink, silent
 
 DEATHS = 3
 """How often a worker may die at the same run before that run has failed."""
@@ -44,43 +41,21 @@ class Failure:
     error: PlannedError
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all runs of a sweep have in common."""
-
-    data: Path | None = None
-    out: Path = Path("runs")
-    force: bool = False
-    probe: str | None = None
-    keep_network: bool = False
-    readings: bool = False
-    checkpoint_seconds: float = 120.0
-    log: tuple[str, ...] = ()
-    save: When | None = None
-
-    def run(self, training: Training, sink: Sink) -> Record:
-        """One run of the sweep, in whatever process this is."""
-        # torch is imported where work is done, not by the parent.
-        from bntricks.runs.folder import run
-
-        options = {f.name: getattr(self, f.name) for f in fields(self)}
-        options["readings"] |= training.readings
-        record = run(training.config, **options, sink=sink)
-        sink(finished(record))
-        return record
+Shared = Request
+"""As it was called until 0.3."""
 
 
 def sweep(
     configs: Sequence[Config],
-    shared: Shared = Shared(),  # noqa: B008 (frozen)
+    shared: Request = Request(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> list[Record | Failure]:
     """The records of these runs, in order. The sink gets every run's events with its index. What
     several of them have to train is trained once."""
 
-    def train(once: Sequence[Training], shared: Shared, sink: Sink) -> list[Record | Failure]:
+    def train(once: Sequence[Training], shared: Request, sink: Sink) -> list[Record | Failure]:
         count = workers or default_workers([each.config for each in once])
         return _side_by_side(once, shared, count, sink)
 
@@ -88,7 +63,7 @@ def sweep(
 
 
 def _side_by_side(
-    trainings: Sequence[Training], shared: Shared, workers: int, sink: Sink
+    trainings: Sequence[Training], shared: Request, workers: int, sink: Sink
 ) -> list[Record | Failure]:
     waiting = deque(range(len(trainings)))
     results: dict[int, Record | Failure] = {}
@@ -104,7 +79,7 @@ def _side_by_side(
                 worker = crew[connection]
                 run, message = worker.run, worker.message()
                 if isinstance(message, dict):
-                    sink({"run": run, **message})
+                    sink(message | {"run": run})
                     continue
                 if message is not None:
                     results[run] = message
@@ -140,7 +115,7 @@ class _Worker:
     heard: bool = False
 
     @classmethod
-    def start(cls, shared: Shared) -> _Worker:
+    def start(cls, shared: Request) -> _Worker:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=_work, args=(theirs, shared, loaded()))
@@ -153,10 +128,10 @@ class _Worker:
         with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
             self.connection.send(trainings[run])
 
-    def message(self) -> dict[str, Any] | Record | Failure | None:
+    def message(self) -> Event | Record | Failure | None:
         """An event, the outcome of the run, or None if the process has died."""
         try:
-            message: dict[str, Any] | Record | Failure = self.connection.recv()
+            message: Event | Record | Failure = self.connection.recv()
         except (EOFError, OSError):
             return None
         self.heard = True
@@ -178,7 +153,7 @@ class _Worker:
         self.process.join()
 
 
-def _work(connection: Connection[Any, Any], shared: Shared, imports: tuple[Code, ...]) -> None:
+def _work(connection: Connection[Any, Any], shared: Request, imports: tuple[Code, ...]) -> None:
     """In a worker: train what comes, until nothing more does."""
     follow_parent()
     while True:
@@ -200,12 +175,18 @@ def failure(config: Config, error: BaseException) -> Failure:
     return Failure(config, error)
 
 
-def train_one(training: Training, shared: Shared, imports: Sequence[Code], sink: Sink) -> Record:
+def train_one(training: Training, shared: Request, imports: Sequence[Code], sink: Sink) -> Record:
     """One training of a sweep, in a process that imports the user's files first."""
     for code in imports:
         code.load()
+    # torch is imported where work is done, not by the parent.
+    from bntricks.runs.folder import run
+
+    readings = shared.readings or training.readings
     try:
-        return shared.run(training, sink)
+        record = run(training.config, shared.model_copy(update={"readings": readings}), sink=sink)
+        sink(finished(record))
+        return record
     except Exception as error:
         fault = None if isinstance(error, PlannedError) else own_fault(error)
         if fault is None:

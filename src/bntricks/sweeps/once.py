@@ -5,14 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.runs.request import Request
+from bntricks.training.events import Event, Sink
 
 if TYPE_CHECKING:
-    from bntricks.sweeps.local import Failure, Shared
-    from bntricks.training.progress import Sink
+    from bntricks.sweeps.local import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Training:
     """Whether some of these are read off its network in another way."""
 
 
-Train = Callable[[Sequence[Training], "Shared", "Sink"], Sequence["Record | Failure"]]
+Train = Callable[[Sequence[Training], Request, "Sink"], Sequence["Record | Failure"]]
 """Trains all of these, side by side, and tells the sink what happens with the index of each."""
 
 
@@ -46,16 +47,16 @@ class _Run:
 
 
 def each_once(
-    configs: Sequence[Config], shared: Shared, train: Train, sink: Sink
+    configs: Sequence[Config], shared: Request, train: Train, sink: Sink
 ) -> list[Record | Failure]:
     """The results of all of these runs, in order. Two processes cannot train in one folder."""
     groups = _groups(configs)
 
-    def spread(event: dict[str, Any]) -> None:
+    def spread(event: Event) -> None:
         first, *others = groups[event["run"]]
         for run in (first, *([] if event["event"] == "warning" else others)):
             if run.reading is None or event["event"] != "finished":
-                sink({**event, "run": run.index})
+                sink(event | {"run": run.index})
 
     results: dict[int, Record | Failure] = {}
     trained = train([_training(group) for group in groups], shared, spread)
@@ -63,7 +64,7 @@ def each_once(
         for run in group:
             row = results[run.index] = run.take(result)
             if run.reading is not None and isinstance(row, Record):
-                sink({"run": run.index, **finished(row)})
+                sink(finished(row) | {"run": run.index})
     return [results[index] for index in range(len(configs))]
 
 
@@ -72,10 +73,10 @@ def trainings(configs: Sequence[Config]) -> list[Training]:
     return [_training(group) for group in _groups(configs)]
 
 
-def finished(record: Record) -> dict[str, Any]:
+def finished(record: Record) -> Event:
     """The event that ends a run of a sweep."""
-    summary = {"acc": record.acc, "bwt": record.bwt, "already_there": record.already_there}
-    return {"event": "finished", **summary}
+    event: Event = {"event": "finished", "acc": record.acc, "bwt": record.bwt}
+    return event | {"already_there": record.already_there}
 
 
 def _groups(configs: Sequence[Config]) -> list[list[_Run]]:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
-from bntricks.report.groups import OF_THE_MEMORY
-from bntricks.report.verdicts import DROPPED
-from bntricks.runs.config import NOT_PROTOCOL, Config, parse
+from bntricks.runs.config import Config
 from bntricks.sweeps.once import trainings
+from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
+    from bntricks.runs.request import Request
     from bntricks.streams import Stream
-    from bntricks.sweeps.local import Shared
-    from bntricks.training.progress import Sink
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""
@@ -57,7 +55,9 @@ def plan(
         )
     if study.streams and not chosen:
         raise _nothing_left(study, methods, streams)
-    return [parse({**config.model_dump(), "device": device, **options}) for config in chosen]
+    return [
+        Config.of(**(config.model_dump() | {"device": device} | dict(options))) for config in chosen
+    ]
 
 
 def _on_streams(study: Study, configs: Sequence[Config], streams: Sequence[str]) -> list[Config]:
@@ -96,14 +96,14 @@ def check_claims(study: Study, scale: ScaleName) -> None:
 
     for side in dict.fromkeys(side for claim in study.claims for _, side in claim.terms()):
         values = study.values(scale, side.stream, side.variant)
-        asked = parse({**values, "method": side.method, "stream": side.stream})
+        asked = Config.of(**(values | {"method": side.method, "stream": side.stream}))
         try:
             used = normalised(asked)
         except UserError:  # which is for the run itself to say
             continue
-        telling = Config.model_fields.keys() - NOT_PROTOCOL - DROPPED
+        telling = set(Config.options(changes="protocol", of=(None, "network")))
         telling |= study.variable(scale, side).keys()
-        telling -= OF_THE_MEMORY if used.memory is None else set()
+        telling -= Config.options(of="memory") if used.memory is None else set()
         for key in sorted(telling):
             wanted, own = getattr(asked, key), getattr(used, key)
             if own != wanted:
@@ -114,27 +114,26 @@ def check_claims(study: Study, scale: ScaleName) -> None:
                 )
 
 
-def seconds_left(
-    configs: Sequence[Config], shared: Shared, sink: Sink = lambda event: None
-) -> float:
+def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
     """About how long what is still to be trained for these runs takes on one core, from the times
     of a few steps."""
     from bntricks.batch import batch_count
-    from bntricks.runs.extras import Extras
     from bntricks.runs.folder import finished
+    from bntricks.runs.outputs import Outputs
     from bntricks.runs.readings import trunk
     from bntricks.runs.resolve import resolve
 
     total, measured = 0.0, dict[str, float]()
     for training in trainings(configs):
-        stream, asked = resolve(training.config, shared.data, sink)
+        stream, asked = resolve(training.config, request.data, sink)
         config = trunk(asked)
-        readings = shared.readings or training.readings or config != asked
-        extras = Extras(shared.probe, shared.keep_network, readings=readings)
-        folder = shared.out / config.identity(stream.fingerprint)
+        readings = request.readings or training.readings or config != asked
+        own = request.model_copy(update={"readings": readings})
+        folder = request.out / config.identity(stream.fingerprint)
+        outputs = Outputs(own, config, stream, folder)
         with suppress(UserError):  # which is for the run itself to say
-            record = finished(config, stream, shared.out, warn=lambda text: None)
-            if record is not None and extras.there(record, folder, stream) and not shared.force:
+            record = finished(config, stream, request.out, warn=lambda text: None)
+            if record is not None and outputs.there(record) and not request.force:
                 continue
         kind = config.model_copy(update={"seed": 0})
         key = kind.model_dump_json()

@@ -16,23 +16,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import commit
-from bntricks.imports import Code, loaded
+from bntricks.plugins.imports import Code, loaded
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.readings import name_of
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
-from bntricks.stopping import REQUESTS, postponed
-from bntricks.sweeps.local import Failure, Shared, failure, train_one
+from bntricks.runs.request import Request
+from bntricks.sweeps.local import Failure, failure, train_one
 from bntricks.sweeps.once import Training, each_once
-from bntricks.training.progress import Sink, warning
+from bntricks.system.stopping import REQUESTS, postponed
+from bntricks.training.events import Event, Sink, silent, warning
 
 POLL_SECONDS = 0.3
 PATIENCE = 60.0
@@ -48,7 +49,7 @@ was asked for beside it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Cluster:
     """Which cluster, and what a run asks of it; fractions share a device."""
 
     address: str = "auto"
@@ -57,27 +58,27 @@ class Request:
 
 
 def sweep_on_ray(
-    configs: Sequence[Config], shared: Shared, request: Request, sink: Sink = lambda event: None
+    configs: Sequence[Config], shared: Request, cluster: Cluster, sink: Sink = silent
 ) -> list[Record | Failure]:
     """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
     with redirect_stdout(
         sys.stderr
     ):  # Ray reports a lost node on stdout, even when told not to log
-        return each_once(configs, shared, partial(_sweep, request), sink)
+        return each_once(configs, shared, partial(_sweep, cluster), sink)
 
 
 def _sweep(
-    request: Request, trainings: Sequence[Training], shared: Shared, sink: Sink
+    cluster: Cluster, trainings: Sequence[Training], shared: Request, sink: Sink
 ) -> list[Record | Failure]:
-    ray = _connect(request.address)
+    ray = _connect(cluster.address)
     head = ray.get_runtime_context().gcs_address
     # The mailbox stays on this node: no other node that is lost takes it away.
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
     )
     mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
-    remote_run = ray.remote(num_cpus=request.cpus, num_gpus=request.gpus, max_retries=-1)(_run)
-    shared = replace(shared, out=shared.out.absolute())
+    remote_run = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=-1)(_run)
+    shared = shared.model_copy(update={"out": shared.out.absolute()})
     results: dict[int, Record | Failure] = {}
     # Inside Ray's code a signal would become one of Ray's errors, so it waits for the next turn.
     with postponed() as asked_to_stop:
@@ -109,7 +110,7 @@ def _sweep(
     return [results[index] for index in range(len(trainings))]
 
 
-def _events(ray: Any, mailbox: Any) -> list[dict[str, Any]]:
+def _events(ray: Any, mailbox: Any) -> list[Event]:
     """What has come since; nothing if the mailbox does not answer, as its node may be on its way
     out."""
     try:
@@ -122,23 +123,23 @@ class Mailbox:
     """Events of all runs, until they are fetched."""
 
     def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
+        self.events: list[Event] = []
 
-    def put(self, event: dict[str, Any]) -> None:
+    def put(self, event: Event) -> None:
         self.events.append(event)
 
-    def empty(self) -> list[dict[str, Any]]:
+    def empty(self) -> list[Event]:
         events, self.events = self.events, []
         return events
 
 
 def _run(
-    index: int, training: Training, shared: Shared, imports: tuple[Code, ...], mailbox: Any
+    index: int, training: Training, shared: Request, imports: tuple[Code, ...], mailbox: Any
 ) -> tuple[Record, dict[str, bytes]]:
     """On a node: the record, and the files that belong beside it."""
 
-    def send(event: dict[str, Any]) -> None:
-        mailbox.put.remote({"run": index, **event})
+    def send(event: Event) -> None:
+        mailbox.put.remote(event | {"run": index})
 
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -161,7 +162,7 @@ def _result(ray: Any, reference: Any, index: int, config: Config, sink: Sink) ->
     except ray.exceptions.RayError as error:
         return failure(config, RunError(f"the cluster lost this run: {str(error).splitlines()[0]}"))
     try:
-        trained = _collect(record, files, warning(lambda event: sink({"run": index, **event})))
+        trained = _collect(record, files, warning(lambda event: sink(event | {"run": index})))
     except UserError as error:
         return failure(config, error)
     reading = None if trained.config == record.config else name_of(record.config)

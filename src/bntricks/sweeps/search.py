@@ -14,17 +14,16 @@ import numpy as np
 
 from bntricks.errors import UserError, did_you_mean
 from bntricks.report.search import Cell, SearchResult
-from bntricks.runs.config import Config, parse
-from bntricks.sweeps.local import Failure, Shared, sweep
+from bntricks.runs.config import Config
+from bntricks.runs.request import Request
+from bntricks.sweeps.local import Failure, sweep
+from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
-    from bntricks.training.progress import Sink
 
 VALIDATION = 0.1
 """The share of training images that cells are compared on, unless the configuration names one."""
-FIXED = {"seed", "stream", "tasks", "validation", "hyper", "imports", "ranks"}
-"""Options whose values do not compete: they decide what is learned, or how it is measured."""
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 RANGE = re.compile(rf"({NUMBER})\.\.({NUMBER})(:log)?")
 DRAWS_PER_CELL = 100
@@ -87,9 +86,9 @@ def search(
     *,
     draws: int | None = None,
     seeds: int = 3,
-    shared: Shared = Shared(),  # noqa: B008 (frozen)
+    shared: Request = Request(),  # noqa: B008 (frozen)
     workers: int | None = None,
-    sink: Sink = lambda event: None,
+    sink: Sink = silent,
 ) -> SearchResult:
     """Train every combination of the knobs' values, or so many random draws, with each seed. Cells
     are compared on validation images; the result's `config` is the best, ready for all training
@@ -121,7 +120,7 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
 
     options = {key: value for key, value in values.items() if key in Config.model_fields}
     hyper = {key: value for key, value in values.items() if key not in options}
-    changed = parse({**config.model_dump(), **options})
+    changed = Config.of(**(config.model_dump() | options))
     known = find(changed.method).hyper()
     for key, value in hyper.items():
         if key not in known:
@@ -148,7 +147,7 @@ def parse_knobs(texts: Sequence[str]) -> dict[str, Sequence[str] | Range]:
             raise UserError(f"{text!r} names no values: write it as lr=0.01,0.1")
         if name in knobs:
             raise UserError("it is given twice: list all of its values together", option=name)
-        if name in FIXED:
+        if name in Config.options(competes=False):
             raise UserError("this is the same for all cells: leave it out here", option=name)
         knobs[name] = _range(name, values) if ".." in values else choices
     return knobs

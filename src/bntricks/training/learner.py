@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
+from warnings import warn
 
 import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite, class_numbers
-from bntricks.devices import device_of, near, place, to_device
 from bntricks.memory import Memory
 from bntricks.networks.head import check_outputs, grow
 from bntricks.norm import mode
@@ -25,6 +25,7 @@ from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
+from bntricks.recipes.options import TrainingOptions
 from bntricks.recipes.protocols import (
     check_memory,
     check_task_count,
@@ -32,11 +33,16 @@ from bntricks.recipes.protocols import (
     splits_classes,
 )
 from bntricks.seeds import Generators
+from bntricks.system.devices import device_of, near, place, to_device
 from bntricks.training.optimisers import check_rate, find_optimiser
+from bntricks.training.schedules import SCHEDULES, Schedule
 from bntricks.training.snapshot import previous, restore, snapshot
 from bntricks.training.state import Cost, State, View, no_samples
 from bntricks.training.step import step
 from bntricks.training.twins import twins
+
+CAPACITY = 500
+"""Samples in the memory of a learner that is not told how many."""
 
 
 def identity(x: Tensor, generator: Generator | None = None) -> Tensor:
@@ -55,11 +61,13 @@ class Learner:
     `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
     (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. An epoch of iCaRL runs
     over `mix_in_memory(x, y)`, and LwF has to know which of the task's samples are in a batch:
-    `observe(x, y, ids=...)`. It computes on `device`, or else where the network is. A weight decay
-    comes on top of the method's own.
+    `observe(x, y, ids=...)`. It computes on `device`, or else where the network is. `tasks` says
+    how many there will be, to methods that share out their memory in advance.
     `readings` are other methods, by name, that would train the very same θ: what they would have
     predicted with it can be had as well (`read_by`).
-    Further keywords are those of `State`.
+    Further keywords are those of `TrainingOptions`, which can be given whole as `options` too. If
+    they do not say otherwise, a memory holds 500 samples, and methods that prepare themselves for a
+    task do so in one epoch. A `schedule` may be a function of your own.
 
     With `task_free`, nobody says where tasks begin and end: `observe` every batch, whatever classes
     it has. Those of the batch are then the new classes of the step, and all others that were ever
@@ -70,40 +78,47 @@ class Learner:
         self,
         net: nn.Module,
         method: Method,
+        options: TrainingOptions | None = None,
         *,
-        memory: int = 500,
-        lr: float = 0.03,
-        optimiser: str = "sgd",
-        sgd_momentum: float | None = None,
-        weight_decay: float = 0.0,
         seed: int | Generators = 0,
         view: View = identity,
         device: str | None = None,
+        tasks: int | None = None,
         task_free: bool = False,
         readings: Mapping[str, Method] = MappingProxyType({}),
-        **protocol: Any,
+        schedule: str | Schedule | None = None,
+        **names: Any,
     ) -> None:
         if task_free:
             check_task_free(method)
         self.task_free, self.readings = task_free, readings
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = device_of(net) if device is None else torch.device(device)
-        check_rate(lr)
-        self._make_optimiser = find_optimiser(optimiser, sgd_momentum)
+        if "rule" in names:  # until 0.4
+            warn("Learner(rule=…) is now called balance", FutureWarning, stacklevel=2)
+            names["balance"] = names.pop("rule")
+        if isinstance(schedule, str):
+            names["schedule"], schedule = schedule, None
+        if options is None:
+            options = TrainingOptions.of(**{"epochs": 1, **names})
+        elif names:
+            raise TypeError(f"give {', '.join(names)} as a part of the options")
+        check_rate(options.lr)
+        self._make_optimiser = find_optimiser(options.optimiser, options.sgd_momentum)
         # The method's δ‖θ‖² has the gradient 2δ·θ.
-        self._decay = weight_decay + 2 * method.decay
+        self._decay = options.weight_decay + 2 * method.decay
         net = place(net, self.device)
-        store = None
+        capacity, store = options.memory or CAPACITY, None
         if method.memory is not None:
             store = Memory(
-                memory,
+                capacity,
                 insertion=generators.memory_insertion,
                 sampling=generators.memory_sampling,
                 device=self.device,
             )
         self.state = State(
             net=net,
-            optimiser=self._make_optimiser(net.parameters(), lr, self._decay),
+            optimiser=self._make_optimiser(net.parameters(), options.lr, self._decay),
             method=method,
             memory=store,
             view=view,
@@ -112,11 +127,11 @@ class Learner:
             averaging=generators.averaging,
             averages={average.name: slow_copy(net) for average in method.averages},
             twins=twins(net, method, readings),
-            **protocol,
+            options=options,
+            schedule=schedule or SCHEDULES.find(options.schedule),
+            tasks=tasks,
         )
-        check_memory(
-            method, capacity=memory, memory_batch=self.state.memory_batch, tasks=self.state.tasks
-        )
+        check_memory(method, capacity=capacity, memory_batch=options.memory_batch, tasks=tasks)
 
     @property
     def view(self) -> View:

@@ -10,8 +10,8 @@ from itertools import islice
 from torch import Generator, Tensor
 
 from bntricks.batch import batch_count, shuffled
-from bntricks.devices import near, take
 from bntricks.norm import Phi
+from bntricks.system.devices import near, take
 from bntricks.training.learner import Learner
 from bntricks.training.progress import Progress
 
@@ -62,11 +62,10 @@ def learn_epochs(
     position = position or Position()
     start = time.perf_counter() - position.seconds
     images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
-    per_epoch = batch_count(len(y), state.batch, even=state.even_batches)
+    batch, even = state.options.batch, state.options.even_batches
+    per_epoch = batch_count(len(y), batch, even=even)
     try:
-        for ids in batches(
-            position, len(y), state.batch, epochs, learner.generators.order, even=state.even_batches
-        ):
+        for ids in batches(position, len(y), batch, epochs, learner.generators.order, even=even):
             until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
             until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
             state.optimiser.lr = rate * state.schedule(1 - until_over / (epochs * per_epoch))
@@ -76,8 +75,8 @@ def learn_epochs(
                 ids=ids,
                 horizon=None if every_step else until_read,
             )
-            at = {"epoch": position.epoch + 1, "epochs": epochs}
-            progress.step(loss, task=task, of=tasks, **at)
+            epoch = position.epoch + 1
+            progress.step(loss, task=task, of=tasks, epoch=epoch, epochs=epochs)
             if position.batch == per_epoch:
                 progress.emit("epoch")
                 if epoch_over is not None:

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from bntricks.errors import RunError
-
-Sink = Callable[[dict[str, Any]], None]
-"""Takes what happens, as plain values: `data`, `begin`, `resumed`, `progress`, `epoch`, `work`,
-`evaluation`, `task`, `warning`, `end`."""
+from bntricks.training.events import Event, Sink
 
 REPORT_SECONDS = 0.5
-
-
-def warning(sink: Sink) -> Callable[[str], None]:
-    """Tells the sink something that its reader should know."""
-    return lambda text: sink({"event": "warning", "text": text})
 
 
 class Progress:
@@ -30,9 +22,9 @@ class Progress:
     """
 
     def __init__(
-        self, sink: Sink, *, total: int, details: Callable[[], dict[str, Any]] = dict
+        self, sink: Sink, *, total: int, drift: Callable[[], dict[str, float]] | None = None
     ) -> None:
-        self.sink, self.total, self.done, self.details = sink, total, 0, details
+        self.sink, self.total, self.done, self.drift = sink, total, 0, drift
         self.first_bad: Tensor | None = None
         self.loss: Tensor | None = None
         self.epoch_losses: list[float] = []
@@ -40,11 +32,13 @@ class Progress:
         self._sum: Tensor | None = None
         self._summed = 0
         self.reported_at = time.monotonic()
-        self.where: dict[str, int] = {}
+        self.where = 1, 1, 1, 1
 
-    def step(self, loss: Tensor, **where: int) -> None:
+    def step(
+        self, loss: Tensor, *, task: int = 1, of: int = 1, epoch: int = 1, epochs: int = 1
+    ) -> None:
         self.done += 1
-        self.where = where
+        self.where = task, of, epoch, epochs
         if self.first_bad is None:
             self.first_bad = torch.full((), -1, device=loss.device)
         new = (self.first_bad < 0) & ~loss.isfinite()
@@ -55,16 +49,20 @@ class Progress:
         if time.monotonic() - self.reported_at >= REPORT_SECONDS:
             self.emit("progress")
 
-    def emit(self, event: str) -> None:
+    def emit(self, kind: Literal["progress", "epoch"]) -> None:
         """Read the newest loss, and say where the run is."""
         self.reported_at = time.monotonic()
         self.check()
-        if event == "epoch" and self._sum is not None:
+        if kind == "epoch" and self._sum is not None:
             self.epoch_losses.append(self._sum.item() / self._summed)
             self._sum, self._summed = None, 0
         loss = None if self.loss is None else self.loss.item()
-        at = {"step": self.done, "steps": self.total, "loss": loss}
-        self.sink({"event": event, **self.where, **at, **self.details()})
+        task, of, epoch, epochs = self.where
+        event: Event = {"event": kind, "task": task, "of": of, "epoch": epoch, "epochs": epochs}
+        event |= {"step": self.done, "steps": self.total, "loss": loss}
+        if self.drift is not None:
+            event["phi_drift"] = self.drift()
+        self.sink(event)
 
     def work(self, what: str, done: int, total: int) -> None:
         """Progress of work between the steps: a warm-up, herding."""
@@ -88,6 +86,6 @@ class Progress:
         if bad >= 0:
             raise RunError(
                 f"the loss was not finite at step {bad} of {self.total} "
-                f"(task {self.where['task']}): lower the learning rate",
+                f"(task {self.where[0]}): lower the learning rate",
                 remedy="lr",
             )

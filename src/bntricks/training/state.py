@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
-from bntricks.batch import BalanceRule, Batch
-from bntricks.devices import device_of, to_device
+from bntricks.batch import Batch
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
@@ -20,6 +18,8 @@ from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
+from bntricks.recipes.options import TrainingOptions
+from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant
@@ -60,22 +60,11 @@ class State:
     stream_augmentation: Generator
     replay_augmentation: Generator
     averaging: Generator = field(default_factory=Generator)
-    batch: int = 32
-    memory_batch: int = 32
-    even_batches: bool = False
-    """Make all batches of an epoch nearly equal; otherwise the last holds the remainder."""
+    options: TrainingOptions = field(default_factory=TrainingOptions)
     schedule: Schedule = constant
     """How the learning rate changes while a task is learned."""
-    clip: float | None = None
-    """Gradients with a larger norm are scaled down to this; None: no clipping."""
-    epochs: int = 1
-    """Passes over a task, for methods that prepare themselves for as long as they train."""
     tasks: int | None = None
     """How many tasks there will be, for methods that share out their memory in advance."""
-    rule: BalanceRule = "count"
-    precision: Literal["float32", "tf32", "bf16"] = "float32"
-    as_published: bool = False
-    """Bring back mistakes of the published code: see `recipes/as_published.py`."""
     report: Report = lambda what, done, total: None
     lesson: Lesson = field(default_factory=Lesson)
     teacher: nn.Module | None = None
@@ -126,7 +115,7 @@ class State:
     def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
         """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
         of the weights until it is left."""
-        lower = self.precision == "bf16"
+        lower = self.options.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
 
     def forward(
@@ -170,7 +159,7 @@ class State:
     def reader(self, images: int) -> State:
         """This state with the network that scores so many images fastest, for as long as θ and φ
         stay as they are."""
-        if self.precision == "bf16":
+        if self.options.precision == "bf16":
             return self
         return replace(self, net=folded(self.net, images))
 

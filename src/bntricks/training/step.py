@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch, balance, blend, copies
-from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
 from bntricks.norm import BatchNorms, batch_norms, ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.averages import follow, targets
@@ -36,6 +35,7 @@ from bntricks.recipes.language import (
     Union,
     Update,
 )
+from bntricks.system.devices import take
 from bntricks.training.optimisers import clip
 from bntricks.training.state import State
 
@@ -86,8 +86,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
                 slopes = (parameter.grad for parameter in state.net.parameters())
                 state.ranks.add_all([slope for slope in slopes if slope is not None])
         if passes:
-            if state.clip is not None:
-                clip(state.net.parameters(), state.clip)
+            if state.options.clip is not None:
+                clip(state.net.parameters(), state.options.clip)
             state.optimiser.step()
     state.cost.steps += 1
 
@@ -121,7 +121,8 @@ class Draws:
             case Balanced(current, memory):
                 batch, replay = self.batch(current), self.batch(memory)
                 assert batch is not None
-                return balance(batch, replay, new=lesson.new, old=lesson.old, rule=self.state.rule)
+                rule = self.state.options.balance
+                return balance(batch, replay, new=lesson.new, old=lesson.old, rule=rule)
             case Blended(of, alpha):
                 batch = self.batch(of)
                 return batch and blend(batch, alpha, self.state.replay_augmentation)
@@ -138,7 +139,7 @@ class Draws:
         state = self.state
         if state.memory is None:
             return None
-        raw = state.memory.sample(state.memory_batch, before=before)
+        raw = state.memory.sample(state.options.memory_batch, before=before)
         if raw is None:
             return None
         replay = replace(raw, x=state.view(raw.x, state.replay_augmentation))
@@ -235,7 +236,7 @@ def _forward(state: State, norms: BatchNorms, batch: Batch, terms: Iterable[Term
         logits, features = state.forward_with_features(batch.x, batch.stored, norms)
     else:
         logits = state.forward(batch.x, batch.stored, norms)
-    return Pass(logits, batch, state.lesson, state.net, features)
+    return Pass(logits, batch, state.lesson, state.net, features, options=state.options)
 
 
 def _weight(state: State, term: Term) -> float:

@@ -1,0 +1,1 @@
+"""What `bench.py` measures, a part in each file."""

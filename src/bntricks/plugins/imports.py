@@ -1,0 +1,128 @@
+"""Code of a user's own, imported because the user named it, and for no other reason.
+
+A file is read once. What was read is what this process and its workers execute, on this machine or
+another, and its SHA-256 is part of the identity of every run that uses something of it. Whatever
+the file imports itself must be installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import traceback
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+from bntricks.errors import PlannedError, UserError
+from bntricks.files import reading, regular_bytes, shown
+from bntricks.plugins.registry import Source, registering
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A file, with its content, or a module, which is installed wherever it is imported."""
+
+    source: Source
+    path: str
+    """As it was given, which is how errors name it."""
+    content: bytes | None
+
+    def load(self) -> None:
+        """Import it, unless this process has done so: what it registers is known from now on."""
+        if _LOADED.get(self.source.name) == self:
+            return
+        try:
+            # Standard output may be read by a program.
+            with registering(self.source), redirect_stdout(sys.stderr):
+                self._execute()
+        except (Exception, SystemExit) as error:
+            raise UserError(_located(error, self.path)) from None
+        _LOADED[self.source.name] = self
+
+    def _execute(self) -> None:
+        if self.content is None:
+            if _find_module(self.source.name).source != self.source:
+                raise UserError("it is not the same here as where the command was given")
+            import_module(self.source.name)
+            return
+        # Not under the file's own name, which may be that of a library.
+        module = ModuleType(f"bntricks_import_{Path(self.path).stem}")
+        module.__file__ = self.path
+        sys.modules[module.__name__] = module  # where annotations are looked up
+        exec(compile(self.content, self.path, "exec"), vars(module))
+
+
+_LOADED: dict[str, Code] = {}
+
+
+def import_code(name: str | Path) -> Code:
+    """Import a file (`my.py`) or a module (`package.module`) that registers methods, streams,
+    networks or norms. They can then be used by name, by the workers of a sweep too."""
+    text = str(name)
+    is_file = isinstance(name, Path) or text.endswith(".py") or "/" in text or "\\" in text
+    code = _read_file(Path(text).expanduser()) if is_file else _find_module(text)
+    before = _LOADED.get(code.source.name)
+    if before is not None and Path(before.path).absolute() != Path(code.path).absolute():
+        raise UserError(
+            f"{shown(before.path)} and {shown(code.path)} have the same name: rename one of them"
+        )
+    code.load()
+    return code
+
+
+def loaded() -> tuple[Code, ...]:
+    """What this process has imported, in this order, for others to import too."""
+    return tuple(_LOADED.values())
+
+
+def own_fault(error: BaseException) -> str | None:
+    """Where in a user's own code an error arose, and what it is; None if it arose elsewhere."""
+    passed = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+    for code in loaded():
+        if code.path in passed:
+            return _located(error, code.path)
+    return None
+
+
+def _read_file(path: Path) -> Code:
+    if not path.exists():
+        raise UserError("there is no such file", option="import", value=shown(path))
+    with reading(path):
+        content = regular_bytes(path)
+    return Code(Source(path.name, _digest(content)), str(path), content)
+
+
+def _find_module(name: str) -> Code:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        spec = find_spec(name)
+    except (Exception, SystemExit) as error:  # of a package on the way
+        reason = f"importing it raised {type(error).__name__}: {error}"
+        raise UserError(reason, option="import", value=shown(name)) from None
+    if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+        reason = "there is no such module; a file ends with .py"
+        raise UserError(reason, option="import", value=shown(name))
+    with reading(spec.origin):
+        digest = _digest(regular_bytes(Path(spec.origin)))
+    return Code(Source(name, digest), spec.origin, None)
+
+
+def _located(error: BaseException, path: str) -> str:
+    """One line: the file and line of the user's, and what went wrong there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == path]
+    reason = str(error) if isinstance(error, PlannedError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError) and error.filename == path:
+        lines, reason = [error.lineno], f"{type(error).__name__}: {error.msg}"
+    where = f"{shown(path)}:{lines[-1]}" if lines else shown(path)
+    return f"{where}: {shown(next(iter(reason.splitlines()), ''))}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

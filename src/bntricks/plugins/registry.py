@@ -1,0 +1,147 @@
+"""Registries by name. User entries have the same standing as built-in ones.
+
+What is registered while a user's file is imported, or a module that an installed package names as
+an entry point, remembers that source: it is part of the identity of runs that use it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import FrameType
+from typing import Generic, TypeVar
+
+from bntricks.errors import UserError
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Source:
+    """A file or module from outside the package that registers things."""
+
+    name: str
+    sha256: str
+    """Of the file's content."""
+
+
+_SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
+
+
+@contextmanager
+def registering(source: Source) -> Iterator[None]:
+    """Whatever is registered meanwhile comes from this source."""
+    token = _SOURCE.set(source)
+    try:
+        yield
+    finally:
+        _SOURCE.reset(token)
+
+
+def _by_this_package() -> bool:
+    """Whether it is a module of this package that registers something, maybe because a source that
+    is being imported has made it be imported in turn."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals["__name__"].startswith("bntricks.")
+
+
+class Registry(Generic[Entry]):
+    """Entries by name, in the order in which they came.
+
+    `kind` is what an entry is called. The modules of the package `home` register themselves, and
+    so do those that installed packages list as entry points of `group`: they are imported when an
+    entry is first looked up.
+    """
+
+    def __init__(self, kind: str, *, home: str | None = None, group: str | None = None) -> None:
+        self.kind, self.home, self.group = kind, home, group
+        self._entries: dict[str, Entry] = {}
+        self._built_in: set[str] = set()
+        self._sources: dict[str, Source] = {}
+        self._broken: list[str] = []
+
+    def add(self, name: str, entry: Entry) -> Entry:
+        """Register an entry. Nobody may replace a built-in one, and a source from outside none but
+        its own."""
+        source = None
+        if _by_this_package():
+            self._built_in.add(name)
+        else:
+            source = _SOURCE.get()
+            if name in self.entries() and not self._may_replace(name, source):
+                raise UserError(
+                    f"there is a {self.kind} named {name!r} already: choose another name"
+                )
+        if source is None:
+            self._sources.pop(name, None)
+        else:
+            self._sources[name] = source
+        self._entries[name] = entry
+        return entry
+
+    def named(self, name: str) -> Callable[[Entry], Entry]:
+        """`add` as a decorator."""
+        return lambda entry: self.add(name, entry)
+
+    def is_built_in(self, name: str) -> bool:
+        """Whether it came with the package."""
+        return name in self._built_in
+
+    def source(self, name: str) -> Source | None:
+        """Where the entry of this name comes from, if it is from outside the package."""
+        self.entries()
+        return self._sources.get(name)
+
+    def entries(self) -> dict[str, Entry]:
+        home, self.home = self.home, None
+        group, self.group = self.group, None
+        if home is not None:
+            for module in pkgutil.iter_modules(importlib.import_module(home).__path__):
+                importlib.import_module(f"{home}.{module.name}")
+        for each in entry_points(group=group) if group is not None else ():
+            try:
+                _import_entry_point(each)
+            except Exception as error:  # a broken package is no reason to refuse other entries
+                reason = f"{type(error).__name__}: {error}"
+                self._broken.append(f"{each.value} could not be imported: {reason}")
+        return self._entries
+
+    def find(self, name: str) -> Entry:
+        entries = self.entries()
+        if name not in entries:
+            close = difflib.get_close_matches(name, entries, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            own = "; to use your own, register it in Python first" if ":" in name else ""
+            broken = "".join(f"; {reason}" for reason in self._broken)
+            raise UserError(
+                f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}{own}{broken}"
+            )
+        return entries[name]
+
+    def _may_replace(self, name: str, source: Source | None) -> bool:
+        before = self._sources.get(name)
+        if name in self._built_in:
+            return False
+        return source is None or (before is not None and before.name == source.name)
+
+
+def _import_entry_point(entry: EntryPoint) -> None:
+    """Import the module that an installed package names."""
+    spec = importlib.util.find_spec(entry.module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"No module named {entry.module!r}")
+    digest = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+    with registering(Source(entry.module, digest)):
+        importlib.import_module(entry.module)

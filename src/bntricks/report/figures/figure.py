@@ -1,0 +1,149 @@
+"""What all figures share, as Altair charts: one definition for the page and for the paper. Fonts,
+axes and background are left to whoever shows a chart; a click on a name picks it out, and the
+parameter `hidden` takes methods away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import altair as alt
+
+from bntricks.files import shown
+from bntricks.report.figures.looks import SHAPES, Look, looks
+from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.statistics import mean, sd
+from bntricks.report.tables.table import drawable
+
+__all__ = ["COLOURS", "SHAPES", "Figure", "Row"]
+
+Row = dict[str, Any]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#888888")
+"""For what is no method, by Okabe and Ito."""
+WIDTH, HEIGHT = 640, 320
+ACCURACY = alt.Scale(domain=[0, 100])
+UPRIGHT = alt.Axis(labelAngle=0, labelOverlap=True)
+TIP_TASK = alt.Tooltip("task:O", title="task")
+TIP_SEEDS = alt.Tooltip("seeds:Q", title="seeds")
+HIDDEN = alt.param(name="hidden", value=[])
+NOT_HIDDEN = "indexof(hidden, datum.label) < 0"
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+"""The version that a figure's spec is written in."""
+LETTER = 6.6
+"""The width of a letter in points, of the font that names are drawn in."""
+USUAL_NAME = 18
+"""Letters of a name in a legend that is not of methods."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, the rows it draws, and what it shows in words."""
+
+    name: str
+    title: str
+    text: str
+    chart: Any
+    rows: list[Row]
+    ends: float = 0.0
+    """Room, in points, for names at the ends of lines, which stand for a legend; 0 if none do."""
+    beside: float = 65.0
+    """What a panel needs beside its width, in points: its axis, and some air."""
+    folded: bool = False
+    """Whether a page shows it only on demand, because it is long."""
+
+    @cached_property
+    def spec(self) -> dict[str, Any]:
+        """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
+        spec: dict[str, Any] = _drawable(self.chart.to_dict())
+        spec.pop("config", None)
+        # How much room names need, for whoever shows the chart in more or less of it.
+        names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
+        room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
+        room["beside"] = self.beside
+        # Dashes would fray the symbols of a legend.
+        dashed = any("strokeDash" in layer.get("encoding", ()) for layer in spec.get("layer", ()))
+        legend = {"symbolStrokeWidth": 0} if dashed else {}
+        # The description is what a screen reader says.
+        description = shown(f"{self.title}. {self.text}")
+        return {**spec, "usermeta": {**room, "legend": legend}, "description": description}
+
+
+def legend_pick(field: str) -> alt.Parameter:
+    """Clicks in the legend pick values of a field out."""
+    return alt.selection_point(fields=[field], bind="legend", name="pick", toggle="true")
+
+
+def faded(shown: float = 1.0, faded: float = 0.12) -> Any:
+    """The opacity of what is picked, and of the rest."""
+    picked = alt.when(alt.selection_point(name="pick"))
+    return picked.then(alt.value(shown)).otherwise(alt.value(faded))
+
+
+def each(lists: Iterable[Sequence[Any]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The first values of all lists, then the second ones, and so on, counted from 1."""
+    return enumerate(zip(*lists, strict=True), start=1)
+
+
+def spread(group: Group, values: Sequence[float | None]) -> Row:
+    """Mean, standard deviation, and the band of one deviation to either side; empty if no run has
+    a value."""
+    known = [value for value in values if value is not None]
+    centre, width = mean(known), sd(known)
+    if centre is None:
+        return {}
+    low, high = centre - (width or 0.0), centre + (width or 0.0)
+    row = {"label": group.label, "acc": centre, "sd": width, "low": low, "high": high}
+    return {**row, "seeds": len(known)}
+
+
+def fitting(rows: Sequence[Row]) -> tuple[float, float]:
+    """Round percentages that all bands of these rows lie between."""
+    low = min(math.floor(max(0.0, row["low"]) / 10) * 10 for row in rows)
+    high = max(math.ceil(min(100.0, row["high"]) / 10) * 10 for row in rows)
+    return low, max(high, low + 10)
+
+
+def titled(title: str, groups: Sequence[Group]) -> str:
+    """The title of a figure of one stream."""
+    return f"{title}, {stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()
+
+
+def base(groups: Sequence[Group], rows: list[Row], **channels: Any) -> Any:
+    """What the layers of a chart share: rows of the methods that are shown, in their colours."""
+    chart = alt.Chart(alt.InlineData(values=rows)).transform_filter(NOT_HIDDEN)
+    return chart.encode(color=by_label(alt.Color, groups, "colour"), **channels)
+
+
+def points(chart: Any, groups: Sequence[Group], size: int, **channels: Any) -> Any:
+    shape = by_label(alt.Shape, groups, "shape")
+    return chart.mark_point(filled=True, size=size).encode(shape=shape, opacity=faded(), **channels)
+
+
+def by_label(channel: Any, groups: Sequence[Group], part: str) -> Any:
+    """A channel that tells methods apart by this part of their looks."""
+    own: dict[str, Look] = looks(groups)
+    values = [getattr(look, part) for look in own.values()]
+    scale = alt.Scale(domain=list(own), range=[list(v) if part == "dash" else v for v in values])
+    return channel("label:N", title=None, scale=scale)
+
+
+def tips(*where: alt.Tooltip, more: Sequence[alt.Tooltip] = ()) -> list[alt.Tooltip]:
+    accuracy = alt.Tooltip("acc:Q", title="accuracy, %", format=".2f")
+    deviation = alt.Tooltip("sd:Q", title="± sd", format=".2f")
+    return [alt.Tooltip("label:N", title="method"), *where, accuracy, deviation, *more, TIP_SEEDS]
+
+
+def _drawable(value: Any) -> Any:
+    """A spec whose texts can be drawn, whatever names it was made of. Pictures are left alone."""
+    match value:
+        case dict():
+            return {_drawable(key): _drawable(each) for key, each in value.items()}
+        case list():
+            return [_drawable(each) for each in value]
+        case str() if not value.startswith("data:image/"):
+            return drawable(value)
+    return value

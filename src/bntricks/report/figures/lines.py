@@ -1,0 +1,260 @@
+"""Figures of lines: ACC after each task (Figure 3, left), the final accuracy of each task (Figures
+5 and 6), ACC over the size of the memory (Table 4 as a picture), and ACC over how much of φ is the
+newest task's. Bands are one deviation wide, and each line has its name at its end where names are
+short enough; else there is a legend. Where methods differ in what they cost, a figure of points
+shows ACC over that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import altair as alt
+
+from bntricks.report.figures.figure import (
+    HEIGHT,
+    HIDDEN,
+    LETTER,
+    NOT_HIDDEN,
+    TIP_TASK,
+    UPRIGHT,
+    WIDTH,
+    Figure,
+    Row,
+    base,
+    by_label,
+    each,
+    faded,
+    fitting,
+    legend_pick,
+    points,
+    spread,
+    tips,
+    titled,
+)
+from bntricks.report.figures.looks import looks
+from bntricks.report.groups import Group
+from bntricks.report.statistics import mean
+from bntricks.runs.phi import AtShare
+
+LONGEST_END = 30
+"""Letters of a name at the end of a line."""
+LINE_OF_TEXT = 14.0
+"""Its height in points."""
+BESIDE_ENDS = 18
+"""How far names are from the figure, in points: room for what leads to them."""
+MOST_BANDS = 16
+"""Lines, all of which have bands."""
+TELLING = 0.1
+"""Forward passes a step by which methods must differ for a figure of what they cost."""
+TASKS = alt.Scale(type="point", padding=0.25)
+
+
+def curves(groups: Sequence[Group]) -> Figure:
+    """ACC over the tasks seen so far, after each task (Figure 3, left)."""
+    rows = [
+        {**row, "task": task}
+        for group in groups
+        for task, values in each(r.metrics["acc_after_each_task"] for r in group.records)
+        if (row := spread(group, values))
+    ]
+    text = "Mean accuracy over the tasks seen so far, after each task."
+    x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
+    tip = alt.Tooltip("task:O", title="after task")
+    name = f"curves-{groups[0].stream}"
+    return _lines(name, titled("ACC after each task", groups), text, groups, rows, x, tip)
+
+
+def per_task(groups: Sequence[Group]) -> Figure:
+    """Accuracy on each task in the end (Figures 5 and 6)."""
+    rows = [
+        {**spread(group, values), "task": task}
+        for group in groups
+        for task, values in each(record.accuracy[-1] for record in group.records)
+    ]
+    text = "Accuracy on each task after the last one."
+    x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
+    name = f"per-task-{groups[0].stream}"
+    title = titled("Final accuracy by task", groups)
+    return _lines(name, title, text, groups, rows, x, TIP_TASK, y_title="final accuracy, %")
+
+
+def over_memory(groups: Sequence[Group]) -> Figure | None:
+    """ACC over |M|, if a method was run with several sizes. The groups of a line differ in nothing
+    else."""
+    sizes: dict[tuple[str, str], list[Group]] = {}
+    for group in groups:
+        if group.knobs["memory"] is not None:
+            sizes.setdefault((group.method, group.variant), []).append(group)
+    several = {key: own for key, own in sizes.items() if len(own) > 1}
+    if not several:
+        return None
+    rows, firsts = [], []
+    for (method, variant), own in several.items():
+        first = replace(own[0], label=f"{method} ({variant})" if variant else method)
+        firsts.append(first)
+        for group in sorted(own, key=lambda each: int(each.knobs["memory"])):
+            row = spread(first, group.values("acc"))
+            rows.append({**row, "memory": group.knobs["memory"]})
+    ticks = sorted({row["memory"] for row in rows})
+    axis = alt.Axis(values=ticks, format="d", labelOverlap=True, grid=False)
+    x = alt.X("memory:Q", title="|M|, images", scale=alt.Scale(type="log", nice=False), axis=axis)
+    tip = alt.Tooltip("memory:Q", title="|M|", format="d")
+    text = "ACC after the last task with memories of different size."
+    name = f"memory-{groups[0].stream}"
+    return _lines(name, titled("ACC over |M|", groups), text, firsts, rows, x, tip)
+
+
+def over_share(groups: Sequence[Group]) -> Figure | None:
+    """ACC over the newest task's share of φ, of the runs that were probed for it: what another φ
+    would make of the same θ."""
+    rows, probed = [], []
+    for group in groups:
+        by_share: dict[float, list[AtShare]] = {}
+        for record in group.records:
+            for at in (record.phi and record.phi.by_share) or ():
+                by_share.setdefault(at.share, []).append(at)
+        probed += [group] if by_share else []
+        for share, found in sorted(by_share.items()):
+            parts = {part: mean([getattr(at, part) for at in found]) for part in ("old", "newest")}
+            rows.append({**spread(group, [at.acc for at in found]), "share": share, **parts})
+    if not rows:
+        return None
+    axis = alt.Axis(values=sorted({row["share"] for row in rows}), format="%", grid=False)
+    x = alt.X("share:Q", title="newest task's share of φ", axis=axis)
+    tip = alt.Tooltip("share:Q", title="share", format=".0%")
+    text = (
+        "What the same network would reach in the end, were φ estimated on batches with this share "
+        "of the newest task's training images."
+    )
+    name = f"share-of-phi-{groups[0].stream}"
+    return _lines(name, titled("ACC over the share of φ", groups), text, probed, rows, x, tip)
+
+
+def cost(groups: Sequence[Group]) -> Figure | None:
+    """ACC against the passes of a step; None if a step costs all methods the same."""
+    speed = ("forwards_per_step", "images_per_second")
+    rows = [
+        spread(group, group.values("acc")) | {name: group.mean(name) for name in speed}
+        for group in groups
+    ]
+    passes = [row["forwards_per_step"] for row in rows if row["forwards_per_step"] is not None]
+    if not passes or max(passes) - min(passes) < TELLING:
+        return None
+    y = partial(alt.Y, title="ACC, %", scale=alt.Scale(zero=False, padding=10))
+    scale = alt.Scale(zero=False, nice=True, padding=15)
+    axis = alt.Axis(labelOverlap=True, tickCount=5)
+    x = alt.X("forwards_per_step:Q", title="forward passes a step", scale=scale, axis=axis)
+    chart = base(groups, rows, x=x, opacity=faded())
+    span = chart.mark_rule().encode(y=y("low:Q"), y2="high:Q")
+    more = (
+        alt.Tooltip("forwards_per_step:Q", title="forwards a step", format=".2f"),
+        alt.Tooltip("images_per_second:Q", title="images/s", format=",.0f"),
+    )
+    point = points(chart, groups, size=90, y=y("acc:Q"), tooltip=tips(more=more))
+    whole = (span + point).properties(width=WIDTH, height=HEIGHT)
+    whole = whole.add_params(HIDDEN, legend_pick("label"))
+    text = "ACC against forward passes in a step, tracking included; images/s are of the machine."
+    name = f"cost-{groups[0].stream}"
+    return Figure(name, titled("Cost and accuracy", groups), text, whole, rows)
+
+
+def _lines(
+    name: str,
+    title: str,
+    text: str,
+    groups: Sequence[Group],
+    rows: list[Row],
+    x: alt.X,
+    tip: alt.Tooltip,
+    *,
+    y_title: str = "ACC, %",
+) -> Figure:
+    low, high = fitting(rows)
+    y = partial(alt.Y, title=y_title, scale=alt.Scale(domain=[low, high], nice=False))
+    emphasised = [label for label, look in looks(groups).items() if look.emphasised]
+    # What is emphasised is drawn last, and of very many it alone has bands.
+    chart = base(groups, sorted(rows, key=lambda row: row["label"] in emphasised), x=x)
+    with_band = emphasised if len(groups) > MOST_BANDS else [group.label for group in groups]
+    # Not opacity: the legend would take it over.
+    look = {"y": y("low:Q"), "y2": "high:Q", "fillOpacity": faded(0.13, 0.02)}
+    own_band = alt.FieldOneOfPredicate("label", oneOf=with_band)
+    band = chart.transform_filter(own_band).mark_area(clip=True).encode(**look)
+    dash = by_label(alt.StrokeDash, groups, "dash")
+    line = chart.mark_line(strokeWidth=2).encode(y=y("acc:Q"), strokeDash=dash, opacity=faded())
+    point = points(chart, groups, size=45, y=y("acc:Q"), tooltip=tips(tip))
+    longest = max(len(group.label) for group in groups)
+    layers, ends = [band, line, point], 0.0
+    if longest <= LONGEST_END and len(groups) * LINE_OF_TEXT <= HEIGHT:
+        ends = LETTER * longest + BESIDE_ENDS
+        layers += _ends(groups, rows, str(x.shorthand), (low, high), x, y)
+    whole = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
+    whole = whole.add_params(HIDDEN, legend_pick("label"))
+    bands = "" if all(row["sd"] is None for row in rows) else " Bands: ± standard deviation."
+    return Figure(name, title, text + bands, whole, rows, ends)
+
+
+def _ends(
+    groups: Sequence[Group],
+    rows: Sequence[Row],
+    x_field: str,
+    domain: tuple[float, float],
+    x: alt.X,
+    y: partial[alt.Y],
+) -> list[Any]:
+    """The names, right of the figure and apart from each other, each with a line that leads to it
+    from the end of its own."""
+    field = x_field.partition(":")[0]
+    last = {row["label"]: row for row in rows}
+    right = max(row[field] for row in rows)
+    least = LINE_OF_TEXT * (domain[1] - domain[0]) / HEIGHT
+    heights = apart([last[group.label]["acc"] for group in groups], least, domain)
+    places = [
+        {"label": group.label, field: right, "acc": last[group.label]["acc"], "end": height}
+        for group, height in zip(groups, heights, strict=True)
+    ]
+    chart = alt.Chart(alt.InlineData(values=places)).transform_filter(NOT_HIDDEN)
+    leader = chart.mark_rule(x2Offset=BESIDE_ENDS - 6).encode(
+        x=x,
+        x2=alt.value("width"),
+        y=y("acc:Q"),
+        y2="end:Q",
+        color=by_label(alt.Color, groups, "colour"),
+        opacity=faded(0.6, 0.1),
+    )
+    # Names are in ink: not every method's colour can be read as text.
+    name = chart.mark_text(align="left", dx=BESIDE_ENDS - 3, fontSize=11, baseline="middle").encode(
+        x=alt.value("width"), y=y("end:Q"), text="label:N", opacity=faded(1.0, 0.3)
+    )
+    return [leader.properties(name="leaders"), name.properties(name="ends")]
+
+
+def apart(values: Sequence[float], least: float, domain: tuple[float, float]) -> list[float]:
+    """Values moved as little as it takes to be so far from each other, in the same order and inside
+    the domain if there is room."""
+    order = sorted(range(len(values)), key=lambda index: values[index])
+    # Neighbours that are too close form a cluster, which is spread around its mean.
+    clusters: list[list[float]] = []
+    for index in order:
+        cluster = [values[index]]
+        while clusters and (
+            _bottom(cluster, least, domain) - _bottom(clusters[-1], least, domain)
+            < least * len(clusters[-1])
+        ):
+            cluster = clusters.pop() + cluster
+        clusters.append(cluster)
+    moved = [
+        _bottom(cluster, least, domain) + least * rank
+        for cluster in clusters
+        for rank in range(len(cluster))
+    ]
+    return [height for _, height in sorted(zip(order, moved, strict=True))]
+
+
+def _bottom(cluster: Sequence[float], least: float, domain: tuple[float, float]) -> float:
+    """The lowest place of a cluster that is spread around its mean."""
+    span = least * (len(cluster) - 1)
+    middle = sum(cluster) / len(cluster)
+    return max(domain[0], min(middle - span / 2, domain[1] - span))

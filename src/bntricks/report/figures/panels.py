@@ -1,0 +1,124 @@
+"""Figures with a panel for each method: the accuracy of each task over time (Figure 3, right), and
+whole accuracy matrices. Every panel has axes of its own, so that none is drawn where there is no
+panel, and whoever shows the figure may set as many side by side as there is room for."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from bntricks.report.figures.figure import (
+    HIDDEN,
+    LETTER,
+    NOT_HIDDEN,
+    TIP_TASK,
+    UPRIGHT,
+    WIDTH,
+    Figure,
+    Row,
+    each,
+    fitting,
+    spread,
+    tips,
+    titled,
+)
+from bntricks.report.groups import Group
+
+MOST_PANELS = 4
+"""What fits side by side; figures of more are folded."""
+NUMBERS_UP_TO = 10
+"""Tasks up to which a matrix has room for numbers in its cells."""
+TIP_AFTER = alt.Tooltip("after:O", title="after task")
+BESIDE = 60
+"""What a panel needs beside its width: its axis, and some air."""
+WIDEST = 280
+"""A panel, which has to fit a phone."""
+BREAK = "¶"
+"""Between the lines of a panel's name; a control character would be escaped."""
+
+
+def matrices(groups: Sequence[Group]) -> Figure:
+    """R for each method, as a mean over seeds."""
+    rows = _rows(groups)
+    tasks = max(row["after"] for row in rows)
+    side = max(150, min(18 * tasks, WIDEST))
+    chart = alt.Chart(width=side, height=side).encode(
+        x=alt.X("task:O", title="task", axis=UPRIGHT),
+        y=alt.Y("after:O", title="after task"),
+        tooltip=tips(TIP_AFTER, TIP_TASK),
+    )
+    scale = alt.Scale(scheme="viridis", domain=[0, 100])
+    layers = [chart.mark_rect().encode(color=alt.Color("acc:Q", title="accuracy, %", scale=scale))]
+    if tasks <= NUMBERS_UP_TO:
+        ink = alt.condition("datum.acc > 45", alt.value("black"), alt.value("white"))
+        number = alt.Text("acc:Q", format=".0f")
+        layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
+    text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
+    title = titled("Accuracy matrices", groups)
+    return _panels(f"matrices-{groups[0].stream}", title, text, groups, layers, rows, side)
+
+
+def task_lines(groups: Sequence[Group]) -> Figure | None:
+    """Accuracy on each task after every later one (Figure 3, right); None if no method was tested
+    more than once."""
+    again = [group for group in groups if not group.joint]
+    rows = _rows(again) if again else []
+    if not rows or max(row["after"] for row in rows) < 2:
+        return None
+    low, high = fitting(rows)
+    side = 190
+    # Neither the darkest colours, which a dark page would swallow, nor the lightest.
+    viridis = alt.SchemeParams(name="viridis", extent=[0.22, 0.95])
+    scale = alt.Scale(scheme=viridis, reverse=True)
+    chart = alt.Chart(width=side, height=side).encode(
+        x=alt.X("after:O", title="after task", axis=UPRIGHT),
+        y=alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(domain=[low, high], nice=False)),
+        color=alt.Color("task:O", title="task", scale=scale),
+    )
+    layers = [
+        chart.mark_line(strokeWidth=2),
+        chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(TIP_AFTER, TIP_TASK)),
+    ]
+    text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
+    title = titled("Each task over time", groups)
+    return _panels(f"over-time-{groups[0].stream}", title, text, again, layers, rows, side)
+
+
+def _rows(groups: Sequence[Group]) -> list[Row]:
+    return [
+        {**row, "after": after, "task": task}
+        for group in groups
+        for after, lines in each(record.accuracy for record in group.records)
+        for task, values in each(lines)
+        if (row := spread(group, values))
+    ]
+
+
+def _panels(
+    name: str,
+    title: str,
+    text: str,
+    groups: Sequence[Group],
+    layers: Sequence[Any],
+    rows: list[Row],
+    side: int,
+) -> Figure:
+    shown, facet = by_method(rows, side)
+    chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
+    columns = max(1, (WIDTH + 120) // (side + BESIDE))
+    chart = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
+    chart = chart.resolve_axis(x="independent", y="independent")
+    return Figure(name, title, text, chart, rows, folded=len(groups) > MOST_PANELS)
+
+
+def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:
+    """The rows with the panel that each belongs to, and the panels, in the order of the rows. Names
+    are in lines of their own: a header would cut what is longer than the panel."""
+    names = {row["label"]: textwrap.wrap(row["label"], int(side / LETTER)) for row in rows}
+    panels = {label: BREAK.join(lines) for label, lines in names.items()}
+    header = alt.Header(labelExpr=f"split(datum.label, '{BREAK}')", labelLimit=0, title=None)
+    facet = alt.Facet("panel:N", title=None, sort=[*panels.values()], header=header)
+    return [{**row, "panel": panels[row["label"]]} for row in rows], facet

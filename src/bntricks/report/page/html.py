@@ -1,0 +1,203 @@
+"""Pages in one HTML file with everything in it: it opens from the disk, asks for nothing from any
+network, and says so to the browser by its Content-Security-Policy, which allows its two scripts by
+hash. In its pieces, tables, figures and data, no name can become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+import vl_convert
+
+from bntricks.report.figures.figure import VEGA_LITE, Figure
+from bntricks.report.tables.table import WIDE, Cell, Table, plain_cell
+
+BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
+LONG_HEAD = 16
+EXPORT = "window.vegaEmbed = vegaEmbed;"
+MANY_COLUMNS, TOO_MANY = 9, 12
+"""Of a printed table; one of more is set smaller, and numbers above their deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page. Its content is HTML, escaped by whoever made it."""
+
+    name: str
+    title: str
+    content: str
+
+
+def page_html(
+    title: str,
+    summary: str,
+    sections: Sequence[Section],
+    made_by: str | None,
+    *,
+    charts: bool = True,
+) -> str:
+    """The page's text. Without charts it carries no charting library, and is small."""
+    scripts = [*([_charting()] if charts else []), _resource("page.js")]
+    links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections)
+    body = "".join(
+        f'<section id="{s.name}" aria-labelledby="{s.name}-title">'
+        f'<h2 id="{s.name}-title">{escape(s.title)}</h2>{s.content}</section>'
+        for s in sections
+    )
+    lead = f"<p>{escape(summary)}</p>" if summary else ""
+    again = f"<p>This page again:</p><pre>{escape(made_by)}</pre>" if made_by else ""
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head><body>",
+        '<a class="skip" href="#main">To the content</a>',
+        f"<header><h1>{escape(title)}</h1>{lead}</header>",
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+        f'<main id="main" tabindex="-1">{body}</main><footer>{again}</footer>',
+        *(f"<script>{script}</script>" for script in scripts),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+@cache
+def _charting() -> str:
+    """Vega-Embed with all it needs, which takes seconds to put together."""
+    return vl_convert.javascript_bundle(EXPORT, VEGA_LITE).replace("</script", "<\\/script")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    hashes = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    allowed = " ".join(f"'sha256-{value}'" for value in hashes)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
+    """A table that scripts may sort and filter, and that reads well without them. `pick` is a
+    column whose values can be chosen from a list. The rows of `cards` wrap instead of running off
+    the page, and on a phone each is a card."""
+    tools = "" if pick is None else _tools(table, name, pick)
+    head = "".join(_head(table, index) for index in range(len(table.columns)))
+    names = table.columns if cards else ("",) * len(table.columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>" for row in table.rows)
+    kind = "sortable cards" if cards else "sortable"
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    if not table.rows:
+        return notes
+    return (
+        f'{tools}<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{notes}"
+    )
+
+
+def form_html(table: Table, name: str) -> str:
+    """A table as it would be printed: heads over their columns, rules between its parts."""
+    spans = "".join(
+        f'<th scope="colgroup" colspan="{count}">{escape(head)}</th>'
+        if head
+        else f'<td colspan="{count}"></td>'
+        for head, count in table.spans()
+    )
+    kinds = ["number" if table.numeric(i) else "" for i in range(len(table.columns))]
+    heads = "".join(
+        f'<th scope="col" class="{kind}">{escape(column)}</th>'
+        for kind, column in zip(kinds, table.columns, strict=True)
+    )
+    body = "".join(
+        f"<tr{' class=rule' * (index in table.rules)}>{''.join(map(_form_cell, row, kinds))}</tr>"
+        for index, row in enumerate(table.rows)
+    )
+    notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
+    columns = len(table.columns)
+    kind = f"form{' dense' * (columns > MANY_COLUMNS)}{' crowded' * (columns > TOO_MANY)}"
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{escape(name)}" class="{kind}"><caption>{escape(table.title)}</caption>'
+        f"<thead>{f'<tr>{spans}</tr>' * bool(spans)}<tr>{heads}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div>{notes}"
+    )
+
+
+def figure_html(figure: Figure) -> str:
+    """A chart for the page, with its words and its numbers."""
+    chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
+    rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.rows)
+    table = Table(figure.title, tuple(figure.rows[0]), rows)
+    numbers = table_html(table, f"{figure.name}-numbers")
+    picks = any(param["name"] == "pick" for param in chart.get("params", ()))
+    usage = "Hover for values" + (", click a name to pick it out." if picks else ".")
+    title = "" if figure.folded else f"<h3>{escape(figure.title)}</h3>"
+    content = (
+        f"<figure><figcaption>{title}"
+        f'<p>{escape(figure.text)} <span class="note">{usage}</span></p></figcaption>'
+        f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
+        f"{data_script(f'{figure.name}-spec', chart)}"
+        f"{details('Numbers of this figure', numbers)}</figure>"
+    )
+    return details(figure.title, content) if figure.folded else content
+
+
+def details(summary: str, content: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{content}</details>"
+
+
+def data_script(name: str, value: Any) -> str:
+    """Data for scripts. Without angle brackets nothing in it can end the element."""
+    text = json.dumps(value, allow_nan=False)
+    for letter in "<>&":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return f'<script type="application/json" id="{escape(name)}">{text}</script>'
+
+
+def _head(table: Table, index: int) -> str:
+    text = escape(table.columns[index])
+    kinds = ["number"] * table.numeric(index) + ["long"] * (len(text) > LONG_HEAD)
+    return f'<th scope="col" class="{" ".join(kinds)}"><button type="button">{text}</button></th>'
+
+
+def _cell(cell: Cell, head: str) -> str:
+    """A cell, which says what it is if it has a head of its own."""
+    own = f' data-head="{escape(head)}"' if head else ""
+    text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
+    if cell.number is None:
+        long = ' class="long"' if len(cell.text) > WIDE else ""
+        return f"<td{long}{own}>{text}</td>"
+    return f'<td class="number"{own} data-number="{cell.number!r}">{text}</td>'
+
+
+def _form_cell(cell: Cell, kind: str) -> str:
+    text = BATCH.sub(r"B<sub>\1</sub>", escape(cell.text)).replace("± ", "±\u00a0")
+    text = f"<strong>{text}</strong>" if cell.bold else text
+    return f'<td class="{kind}">{text}</td>'
+
+
+def _tools(table: Table, name: str, pick: str) -> str:
+    index = table.columns.index(pick)
+    values = dict.fromkeys(cell.text for cell in table.column(index))
+    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+    return (
+        f'<div class="tools" data-table="{escape(name)}">'
+        f'<label>Rows with <input type="search" placeholder="any text"></label>'
+        f'<label>{escape(pick)} <select data-column="{index}"><option value="">all</option>'
+        f"{options}</select></label>"
+        f'<span class="count" role="status"></span></div>'
+    )

@@ -1,0 +1,221 @@
+"""The lists of a report: what every group of runs reached, what it cost, and what became of the
+paper's claims. A row whose numbers come from cut-down data says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from bntricks.paper import Claim, Entry, ScaleName, Study
+from bntricks.report.groups import Group, best, by_stream, stream_title
+from bntricks.report.protocol import changed_protocol, paper_numbers, protocol_notes
+from bntricks.report.statistics import mean, sd
+from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, number, only, table_of
+from bntricks.report.verdicts import (
+    CHANGED,
+    DIGITS,
+    FEWEST_SEEDS,
+    P_DIGITS,
+    SEEDS_TO_CONFIRM,
+    Judgement,
+)
+from bntricks.runs.metrics import SHOWN, column_title, metric_title
+
+SHARE = "New share of φ"
+MIXED = "†"
+"""Beside seeds whose pairs differ in what computed them."""
+COST = ("Stream", "Method", "Data", "Seeds", "Forwards/step", SHARE, "Images/s")
+SPEED = "Forwards/step counts tracking passes too. Images/s depend on the machine."
+READ_OFF = "A row that was read off a run of another method has that run's cost."
+SHARES = (
+    f"{SHARE}: how much of the running statistics belongs to the newest task when the fifth ends, "
+    "by the method's recipe; 0.20 would be balanced."
+)
+
+
+def results_table(
+    groups: Sequence[Group],
+    study: Study | None = None,
+    scale: ScaleName | None = None,
+    metrics: Sequence[str] = SHOWN,
+) -> Table:
+    """A row for each group of runs, the paper's numbers beside those of its own protocol. With a
+    study, a note says what its runs do differently from what it says."""
+    notes = _notes(groups)
+    notes += changed_protocol(groups, study, scale)
+    rows = [
+        _result(group, paper_numbers(group), mark, metrics)
+        for group, mark in zip(groups, best(groups), strict=True)
+    ]
+    return table_of("Results", rows, notes)
+
+
+def cost_table(groups: Sequence[Group]) -> Table:
+    """What each group learned from, and what its steps cost."""
+    whole = results_table(groups)
+    kept = [index for index, name in enumerate(whole.columns) if name in COST]
+    read_off = any(record.trained_as for group in groups for record in group.records)
+    notes = (SPEED, *[READ_OFF] * read_off, *[SHARES] * (SHARE in whole.names))
+    return replace(only(whole, kept), title="Data and cost", notes=notes)
+
+
+def verdict_table(
+    judgements: Sequence[Judgement], remark: str = "", title: str = "The paper's claims"
+) -> Table:
+    """A row for each claim. The remark, such as "(cut-down data)", stands beside our numbers."""
+    rows = [
+        {
+            "#": number(index, 0),
+            "Verdict": Cell(_verdict(judged), bold=judged.verdict in ("holds", "does not hold")),
+            "Claim": Cell(judged.claim.text),
+            "Paper": number(judged.paper),
+            "Paper's interval": interval(*(judged.paper_interval or (None, None))),
+            f"Ours {remark}".rstrip(): number(judged.ours),
+            "95% interval": interval(judged.low, judged.high, DIGITS),
+            "p (Holm)": p_value(judged.p_holm),
+            "Seeds": _seeds(judged),
+            "Decided by": Cell(judged.rule),
+            "Compared": Cell(compared(judged.claim)),
+            "Metric": Cell(metric_title(judged.metric)),
+            "Where": Cell(judged.claim.where),
+        }
+        for index, judged in enumerate(judgements, start=1)
+    ]
+    return table_of(title, rows, _verdict_notes(judgements))
+
+
+def printed_verdicts(table: Table) -> Table:
+    """The columns of claims that fit a page of print, with what is said of ours in the title."""
+    kept = [
+        index
+        for index, name in enumerate(table.columns)
+        if name.startswith(("#", "Verdict", "Claim", "Paper", "Ours", "95%", "p (Holm)"))
+    ]
+    narrow = only(table, kept)
+    remarks = [name.removeprefix("Ours") for name in narrow.columns if name.startswith("Ours ")]
+    columns = tuple("Ours" if name.startswith("Ours ") else name for name in narrow.columns)
+    return replace(narrow, title="".join([narrow.title, *remarks]), columns=columns)
+
+
+def _seeds(judged: Judgement) -> Cell:
+    cell = number(judged.seeds, 0)
+    return replace(cell, text=f"{cell.text} {MIXED}") if judged.mixed_numerics else cell
+
+
+def _verdict(judged: Judgement) -> str:
+    return f"{judged.verdict} ({judged.reason})" if judged.reason else judged.verdict
+
+
+def p_value(p: float | None) -> Cell:
+    """A p-value; one that would print as 0 is less than the last digit."""
+    least = 10**-P_DIGITS
+    if p is not None and p < least / 2:
+        return Cell(f"< {least:.{P_DIGITS}f}", p)
+    return number(p, P_DIGITS)
+
+
+def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
+    notes = [
+        "Differences are in points, A minus B, over the seeds that both sides have. Interval and p "
+        "are of one test, Student's of paired differences: the interval leaves out 0 (or, for "
+        "likeness, lies on one side of the margin) where its p is below 0.05.",
+        "p (Holm) is that p after Holm's adjustment for all claims of this table that have a "
+        f"verdict. Holds, or does not hold: by the interval and by p (Holm) of at most 0.05, over "
+        f"at least {SEEDS_TO_CONFIRM} seeds. Suggested, or doubtful: by the interval alone. "
+        "Undecided: the interval allows either answer.",
+    ]
+    if any(judged.paper_interval for judged in judgements):
+        notes.append(
+            "The paper's interval is Welch's, from its means and standard deviations over 10 runs."
+        )
+    if any(judged.mixed_numerics for judged in judgements):
+        notes.append(
+            f"{MIXED} Some pairs were computed on different machines or by different versions of "
+            "the code, so that their sides also differ by rounding, which training amplifies."
+        )
+    if any(judged.claim.metric == "every_task" for judged in judgements):
+        notes.append(
+            "A claim about every task shows the task that decides it; its p allows for all tasks."
+        )
+    if any(judged.reason not in ("", CHANGED) for judged in judgements):
+        notes.append(
+            f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
+            "runs of more than the smoke scale, which only shows that everything works."
+        )
+    if any(judged.reason == CHANGED for judged in judgements):
+        notes.append(
+            "Changed protocol: the runs have options that the study does not have at this scale, "
+            "so its claims are not about them."
+        )
+    return notes
+
+
+def compared(claim: Claim) -> str:
+    """The sides of a claim, as a short formula."""
+    b = "0" if claim.b is None else claim.b
+    if claim.kind == "similar":
+        return f"{claim.a} ≈ {b} (±{claim.margin:g})"
+    if claim.kind == "less":
+        return f"{claim.a} < {b}{f' + {claim.margin:g}' if claim.margin else ''}"
+    if claim.b is None:
+        return f"{claim.a} > 0"
+    sides = f"{claim.a} − {claim.b}"
+    if claim.kind != "trend":
+        return sides
+    first, last = (variant or "plain" for variant in (claim.along[0], claim.along[-1]))
+    return f"{sides}, slope from {first} to {last}"
+
+
+def _result(
+    group: Group, entry: Entry | None, mark: bool, metrics: Sequence[str]
+) -> dict[str, Cell]:
+    paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
+    numbers: dict[str, Cell] = {}
+    for name in metrics:
+        values = group.values(name)
+        cell = number(mean(values), sd=sd(values)) if values else SKIPPED
+        numbers[column_title(name)] = replace(cell, bold=mark and name == "acc")
+        if name in ("acc", "bwt"):
+            reported = paper.get(name)
+            beside = number(reported.mean, sd=reported.sd) if reported else Cell()
+            numbers[f"Paper {column_title(name)}"] = beside
+    images, official = group.records[0].data.images, group.records[0].data.official_images
+    data = "full"
+    if group.cut_down and official is not None:
+        data = f"cut-down ({images['train']} of {official['train']})"
+    return {
+        "Stream": Cell(stream_title(group.stream)),
+        "Method": Cell(group.label),
+        **numbers,
+        "Data": Cell(data),
+        "Seeds": number(len(group.records), 0),
+        "Forwards/step": number(group.mean("forwards_per_step")),
+        SHARE: number(group.records[0].new_share_of_phi),
+        "Images/s": number(group.mean("images_per_second"), 0),
+    }
+
+
+def _notes(groups: Sequence[Group]) -> list[str]:
+    notes = [
+        "Mean ± standard deviation over seeds, in percent. Bold: the best ACC among methods of the "
+        "same stream, data and protocol, joint training aside."
+    ]
+    mixed = [
+        stream_title(stream)
+        for stream, own in by_stream(groups).items()
+        if not all(a.comparable(b) for a, b in combinations(own, 2))
+    ]
+    if mixed:
+        notes.append(
+            f"Several protocols on {', '.join(mixed)}: labels say where a row departs from the "
+            "usual; nothing is averaged across them, and rows of different protocols are not "
+            "comparable."
+        )
+    notes += protocol_notes(groups)
+    if any(group.cut_down for group in groups):
+        notes.append(
+            "Cut-down: trained on only that many of the official training images, and not "
+            "comparable with numbers of the whole data."
+        )
+    return notes

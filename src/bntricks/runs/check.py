@@ -1,0 +1,256 @@
+"""Does a device compute what the CPU does? Small lessons on both, and what differs.
+
+The distance between two networks that started alike is given as a share of the way that training
+has taken one of them. On CUDA, PyTorch itself counts where a step makes the host wait.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bntricks.batch import shuffled
+from bntricks.errors import PlannedError, UserError
+from bntricks.methods import entries, find
+from bntricks.model.model import Model
+from bntricks.model.options import Protocol
+from bntricks.runs.config import Config
+from bntricks.runs.resolve import made_with, resolve
+from bntricks.runs.train import build, train
+from bntricks.streams import Report, Stream
+from bntricks.system.devices import near, take
+from bntricks.training.backend import arithmetic, check_device, compile_passes
+from bntricks.training.checkpoint import Checkpoints, State
+from bntricks.training.learner import Learner
+
+Part = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]
+PARTS: tuple[Part, ...] = ("methods", "resume", "bf16", "compile", "model", "ranks")
+
+SMALL = {"stream": "seq-digits", "images_per_class": 20, "memory": 20, "batch": 8, "epochs": 1}
+SMALL |= {"width": 8, "blocks": 1, "stages": 2, "memory_batch": 8}
+TASKS = 2
+CLOSE, ROUGHLY = 0.05, 0.2
+"""How far apart two networks may be, as a share of the way: in float32, and in bfloat16."""
+CALLED = "called a synchronizing"
+"""What PyTorch says of an operation that waits."""
+WAITS: dict[str, int] = {"er-bnt": 1, "der++-bnt": 1}
+"""How often a step of these may make the host wait; of all others, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of a check, how far the device is from the CPU, and how often a step waits."""
+
+    part: Part
+    name: str
+    outcome: Literal["passed", "failed", "not here"] = "passed"
+    difference: float | None = None
+    waits: float | None = None
+    seconds: float = 0.0
+    note: str = ""
+
+
+def check_on(
+    device: str,
+    *,
+    parts: Sequence[Part] = (),
+    methods: Sequence[str] = (),
+    report: Report = lambda what, done, total: None,
+) -> Iterator[Row]:
+    """All checks of a device, or only these parts and methods."""
+    check_device(device)
+    for name in methods:
+        find(name)
+    checks: list[tuple[Part, str, Callable[[str], Row]]] = [
+        *(("methods", name, partial(_method, name)) for name in methods or entries()),
+        ("resume", "er-bnt", _resume),
+        ("bf16", "er-bnt", partial(_option, "bf16", {"precision": "bf16"}, ROUGHLY)),
+        ("compile", "er-bnt", partial(_option, "compile", {"compile": True}, CLOSE)),
+        ("model", Protocol().method, _model),
+        ("ranks", "er-bnt", _ranks),
+    ]
+    checks = [check for check in checks if not parts or check[0] in parts]
+    for done, (part, name, function) in enumerate(checks):
+        report(f"checking {device}: {part}", done, len(checks))
+        start, row = time.perf_counter(), Row(part, name)
+        try:
+            with arithmetic("float32", deterministic=False):
+                row = function(device)
+        except PlannedError as error:
+            row = replace(row, outcome="not here", note=_line(error))
+        except Exception as error:  # whatever a device makes of itself
+            row = replace(row, outcome="failed", note=_line(error))
+        yield replace(row, seconds=time.perf_counter() - start)
+
+
+def _method(name: str, device: str) -> Row:
+    """Two tasks of every method; in the second, the memory is in use."""
+    there, waits = _lessons(*_small(method=name, device=device))
+    here, _ = _lessons(*_small(method=name))
+    allowed = WAITS.get(name, 2)
+    row = _compared(Row("methods", name, waits=waits), there, here, CLOSE)
+    if waits is not None and waits > allowed:
+        note = f"a step waits {waits:g} times, where {allowed} would do"
+        return replace(row, outcome="failed", note=note)
+    return row
+
+
+def _option(part: Part, options: dict[str, object], close: float, device: str) -> Row:
+    there, waits = _lessons(*_small(device=device, **options))
+    here, _ = _lessons(*_small())
+    return _compared(Row(part, "er-bnt", waits=waits), there, here, close)
+
+
+def _resume(device: str) -> Row:
+    """Stopped in the middle of a task, and again, and continued each time."""
+    config, stream = _small(device=device, batch=4)
+    expected = train(config, stream).learner
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(2):
+            try:
+                stopping = _Stopping(Path(folder), made_with(config, stream), seconds=0)
+                train(config, stream, checkpoints=stopping)
+            except _StopError:
+                continue
+            raise AssertionError("the run was not stopped")
+        checkpoints = Checkpoints(Path(folder), made_with(config, stream))
+        resumed = train(config, stream, checkpoints=checkpoints).learner
+    return _compared(Row("resume", "er-bnt"), resumed, expected, CLOSE)
+
+
+def _model(device: str) -> Row:
+    """Taught here, saved, and asked both here and on the CPU."""
+    _, stream = _small()
+    first, second = (
+        {stream.class_names[c]: task.train.x[task.train.y == c] for c in task.classes}
+        for task in stream
+    )
+    model = Model.create(first, width=8, blocks=1, stages=2, memory=20, device=device)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        for images in (first, second):
+            model.learn(images, epochs=1)
+            model.save(path)
+            model = Model.load(path, device=device)
+        on_cpu = Model.load(path)
+    x = stream[0].test.x[:64]
+    difference = float((model.predict_proba(x) - on_cpu.predict_proba(x)).abs().max())
+    return _judged(Row("model", Protocol().method, difference=difference), 1e-3)
+
+
+def _ranks(device: str) -> Row:
+    """Two processes that share one run."""
+    if device == "mps" or ":" in device:
+        raise UserError("two processes do not share one GPU: with cuda, each takes its own")
+    if device == "cuda" and torch.cuda.device_count() < 2:
+        raise UserError("two processes need two GPUs, and there is one")
+    flags = {"method": "er-bnt", "device": device, **SMALL}
+    words = [w for k, v in flags.items() for w in (f"--{k.replace('_', '-')}", str(v))]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*torchrun, "-m", "bntricks", "run", *words, "--out", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        own = [line for line in done.stderr.splitlines() if line.startswith("bnt:")]
+        raise RuntimeError((own or done.stderr.splitlines() or ["it failed"])[-1])
+    return Row("ranks", "er-bnt")
+
+
+def _small(**options: object) -> tuple[Config, Stream]:
+    """A run of a minute at most, and the first tasks of its stream."""
+    stream, config = resolve(Config(**{"method": "er-bnt", **SMALL, **options}), None)  # type: ignore[arg-type]
+    return config, stream[:TASKS]
+
+
+def _lessons(config: Config, stream: Stream) -> tuple[Learner, float | None]:
+    """A learner after its tasks, and how often a step of the last made the host wait, where that
+    can be counted."""
+    torch.set_num_threads(config.threads)
+    learner, waits, steps = build(config, stream), 0, 0
+    if config.compile:
+        compile_passes(learner, stream.shape)
+    for task in stream:
+        learner.begin(task.classes, task.train.x, task.train.y)
+        x, y = learner.mix_in_memory(task.train.x, task.train.y)
+        images = near(x, learner.device)
+        with _waits() as counted:
+            for ids in shuffled(len(y), config.batch, learner.generators.order):
+                learner.observe(take(images, ids, learner.device), y[ids], ids=ids)
+                steps += 1
+        if task is stream[-1]:
+            waits = len(counted)
+        else:
+            steps = 0
+        learner.end(task.train.x, task.train.y)
+        learner.scores(task.test.x)
+    return learner, waits / steps if learner.device.type == "cuda" else None
+
+
+@contextmanager
+def _waits() -> Iterator[list[object]]:
+    """What PyTorch says about waiting for a CUDA device, within."""
+    waits: list[object] = []
+    if not torch.cuda.is_available():
+        yield waits
+        return
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+            waits += [each for each in caught if CALLED in str(each.message)]
+
+
+def _compared(row: Row, found: Learner, expected: Learner, close: float) -> Row:
+    start = build(*_small())
+    way = torch.linalg.vector_norm(_flat(expected) - _flat(start))
+    apart = torch.linalg.vector_norm(_flat(found) - _flat(expected))
+    return _judged(replace(row, difference=float(apart / way)), close)
+
+
+def _flat(learner: Learner) -> Tensor:
+    """θ and φ, on the CPU in float64."""
+    values = learner.net.state_dict().values()
+    return torch.cat([v.cpu().double().flatten() for v in values if v.is_floating_point()])
+
+
+def _judged(row: Row, close: float) -> Row:
+    assert row.difference is not None
+    if row.difference <= close:
+        return row
+    return replace(row, outcome="failed", note=f"further from the CPU than {close:g}")
+
+
+class _StopError(Exception):
+    pass
+
+
+class _Stopping(Checkpoints):
+    """Ends the run just after the second checkpoint it writes."""
+
+    written = 0
+
+    def save(self, state: State) -> None:
+        super().save(state)
+        self.written += 1
+        if self.written == 2:
+            raise _StopError
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,67 @@
+"""What a run may be asked for besides its configuration: where it lies, and what it leaves beside
+its results. None of it changes a run's bits or its name. Nothing here needs torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from pydantic import Field
+
+from bntricks.options import Options
+
+ProbeName = Literal["phi", "statistics", "overlap"]
+
+
+class FolderOptions(Options):
+    """Where runs lie, and what is written there on the way."""
+
+    data: Path | None = None
+    """Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
+    download]."""
+    out: Path = Path("runs")
+    """Where runs are written, each in a folder of its own, and the report of several beside
+    them."""
+    checkpoint_seconds: Annotated[float, Field(ge=0)] = 120.0
+    """Time between a run's checkpoints, in seconds; there is one at the end of each task too."""
+    log: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    """Write losses and accuracies elsewhere too: `csv` (log.csv in the run's folder),
+    `tensorboard`, `wandb` (Weights & Biases, kept in the run's folder until you sync it) or
+    `wandb-online`, which sends them."""
+    force: bool = False
+    """Train from the start, even if there is a record or a checkpoint."""
+
+
+class Request(FolderOptions):
+    """What one run is asked for. It travels whole, to whatever process trains."""
+
+    track: Literal["deferred", "every-step"] = "deferred"
+    """`deferred` leaves out tracking passes that cannot affect any evaluation, with the same
+    result to the bit; `every-step` leaves out none."""
+    tensorboard: bool = False
+    """Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
+    read when a task ends; with `--track every-step`, along the way as well."""
+    epoch_accuracy: bool = False
+    """Evaluate on all tasks so far after each epoch too."""
+    readings: bool = False
+    """Also read labels off the network by every correction that only rescores, and as every
+    method would whose φ follows another batch while its θ is the same, without another
+    training; `--correct` with the name of one does that too, and shows that one."""
+    probe: ProbeName | None = None
+    """Look at the network as well: `phi` measures ACC with φ of other images, in the end;
+    `statistics` and `overlap` make the maps of features of Figures 1 and 4, for `bnt report`."""
+    save: Annotated[Literal["end", "every task"] | None, Parameter(parse=False)] = None
+    """Write the network as a model file, after the last task or after each."""
+    keep_network: Annotated[bool, Parameter(parse=False)] = False
+    """Keep the trained network for whoever reads the record."""
+
+    def remembered(self) -> dict[str, Any]:
+        """What a run is asked for again when it is resumed; `out` is where it is found."""
+        data = None if self.data is None else str(self.data.absolute())
+        own = Request.model_fields.keys() - FolderOptions.model_fields.keys() - {"tensorboard"}
+        return {"data": data, **self.model_dump(include=own)}
+
+    @property
+    def loggers(self) -> tuple[str, ...]:
+        return (*self.log, *(["tensorboard"] if self.tensorboard else []))
