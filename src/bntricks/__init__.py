@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
-    from bntricks.model import Model as Model
+    from bntricks.model.model import Model as Model
     from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
@@ -88,7 +88,7 @@ _NAMES = {
     "plugins.imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
-    "model": "Model",
+    "model.model": "Model",
     "networks.head": "HEADS last_linear",
     "networks.norms": "NORMS",
     "networks.norms.replace": "replace_norm",

@@ -44,7 +44,12 @@ def whole(**limits: int) -> Parameter:
 
 Count = Annotated[int, whole(gte=1)]
 Seeds = Annotated[int, whole(gte=1, lte=10_000)]
-Threads = Annotated[int, whole(gte=1, lte=1024)]
+Threads = Annotated[
+    int,
+    whole(gte=1, lte=1024),
+    Parameter(help="CPU threads. Different counts give different bits."),
+]
+Device = Annotated[str, Parameter(help="Where to compute: cpu, cuda, cuda:N or mps.")]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 Imports = Annotated[
