@@ -22,7 +22,7 @@ from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images, View
 from bntricks.system.devices import near
-from bntricks.training.snapshot import previous
+from bntricks.training.state import previous
 
 
 def adopt(
