@@ -14,10 +14,11 @@ import torch
 
 from bntricks import Config, Model, UserError
 from bntricks.report import files as report_files
-from bntricks.runs import folder as run_folder, maps, network, phi, probes, record_file
+from bntricks.runs import folder as run_folder, network, probes
 from bntricks.runs.folder import REQUEST, resume, run
-from bntricks.runs.maps import BiasedPhi, Map, Panel
-from bntricks.runs.phi import AtShare, PhiAccuracies
+from bntricks.runs.record import file as record_file, maps, phi
+from bntricks.runs.record.maps import BiasedPhi, Map, Panel
+from bntricks.runs.record.phi import AtShare, PhiAccuracies
 from bntricks.streams import open_stream
 from bntricks.streams.files import dataset
 from bntricks.streams.files.dataset import META, Plan, PlannedPart

@@ -24,9 +24,9 @@ from bntricks.report.build import build
 from bntricks.report.figures.confusion import confusion as confusion_of
 from bntricks.report.files import svg, write
 from bntricks.report.groups import group
-from bntricks.runs import phi
 from bntricks.runs.folder import REQUEST, resume, run
-from bntricks.runs.phi import PhiAccuracies
+from bntricks.runs.record import phi
+from bntricks.runs.record.phi import PhiAccuracies
 from helpers import records
 from helpers.colours import TINY
 from helpers.crash_points import crash_points

@@ -10,7 +10,7 @@ from bntricks.paper import ScaleName, Side, load_reported
 from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import contrast, mean
 from bntricks.report.verdicts import Judgement
-from bntricks.runs.metrics import metric_title
+from bntricks.runs.record.metrics import metric_title
 from results_page.evidence import Evidence, Finding, is_judged
 from results_page.layers import layers_headline
 from results_page.other_phi import TITLE as OTHER_PHI

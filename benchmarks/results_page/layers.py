@@ -15,7 +15,7 @@ from bntricks.report.figures.claims import VERDICTS
 from bntricks.report.figures.figure import LETTER, WIDTH, Figure, Row
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, number, to_markdown
 from bntricks.report.verdicts import Judgement
-from bntricks.runs.metrics import metric_title
+from bntricks.runs.record.metrics import metric_title
 from results_page.evidence import Finding
 from results_page.wording import OUTCOMES, RIVALS, anchor, seeds_of, sentence
 

@@ -10,7 +10,7 @@ from bntricks.paper import STREAMS, Claim, load_study
 from bntricks.report.overview import WORDS, counted
 from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.report.verdicts import SEEDS_TO_CONFIRM
-from bntricks.runs.metrics import metric_title
+from bntricks.runs.record.metrics import metric_title
 from results_page.by_task import by_task
 from results_page.evidence import (
     FEWEST_SEEDS,

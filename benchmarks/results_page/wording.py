@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from bntricks.paper import ScaleName
 from bntricks.report.overview import counted
 from bntricks.report.verdicts import Judgement
-from bntricks.runs.metrics import metric_title
+from bntricks.runs.record.metrics import metric_title
 from results_page.evidence import Finding, is_judged
 
 TOO_FEW = "too few for a verdict"

@@ -8,7 +8,7 @@ from rich.live import Live
 from rich.table import Table as RichTable
 
 from bntricks.cli import console
-from bntricks.cli.dashboard import Board
+from bntricks.cli.training import Board
 from bntricks.report.groups import group
 from bntricks.report.tables.results import results_table
 from bntricks.report.tables.table import to_rich

@@ -6,8 +6,8 @@ import io
 import numpy as np
 from PIL import Image
 
-from bntricks.runs import maps, record_file as records
-from bntricks.runs.maps import BiasedPhi, Map, Panel
+from bntricks.runs.record import file as records, maps
+from bntricks.runs.record.maps import BiasedPhi, Map, Panel
 from helpers.records import HOSTILE, a_run
 
 NAMES = ("cat", HOSTILE, "owl", "=1+1")

@@ -1,8 +1,7 @@
 """Records made up for tests."""
 
-from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, file as records
 
 HOSTILE = "</script><b>&_%$[red]"
 

@@ -16,7 +16,7 @@ from bntricks.report.verdicts import paper_difference, paper_entry
 from bntricks.runs.config import Config
 from bntricks.runs.norms import published_otherwise
 from bntricks.runs.readings import recipe
-from bntricks.runs.record_file import read
+from bntricks.runs.record.file import read
 from bntricks.streams.registry import STREAMS
 from helpers.pages import ROOT
 

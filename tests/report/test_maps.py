@@ -16,8 +16,8 @@ from bntricks.report.build import build
 from bntricks.report.figures.maps import COLOURS, GRID, SIDE, placed, regions
 from bntricks.report.files import rendered
 from bntricks.report.records import load_records
-from bntricks.runs import maps, record_file as records
-from bntricks.runs.maps import BiasedPhi
+from bntricks.runs.record import file as records, maps
+from bntricks.runs.record.maps import BiasedPhi
 from helpers.feature_maps import (
     LABELS,
     MEASURED,

@@ -9,7 +9,7 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.report.groups import best, group
 from bntricks.report.records import load_records, with_readings
-from bntricks.runs.record_file import NAME
+from bntricks.runs.record.file import NAME
 from helpers.records import HOSTILE, a_run, runs, written
 
 

@@ -12,11 +12,10 @@ from bntricks.errors import RunError, UserError
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
 from bntricks.report.tables.results import SHARE, cost_table
-from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.describe import peak_memory_mb
 from bntricks.runs.folder import resume, run
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, file as records
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from bntricks.errors import RunError, UserError
 from bntricks.norm import recalibrate
 from bntricks.paper import load_study, study_names
-from bntricks.runs import maps, phi, probes, record_file as records
+from bntricks.runs import probes
 from bntricks.runs.config import Config
 from bntricks.runs.describe import describe
 from bntricks.runs.folder import resume, run
@@ -27,8 +27,9 @@ from bntricks.runs.probes import (
     statistics,
     with_biased_phi,
 )
+from bntricks.runs.probes.tsne import picture, tsne
+from bntricks.runs.record import file as records, maps, phi
 from bntricks.runs.train import train
-from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
 from bntricks.streams import from_arrays
 from bntricks.training.checkpoint import digest

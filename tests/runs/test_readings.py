@@ -11,7 +11,7 @@ from bntricks.report.records import load_records
 from bntricks.runs.describe import describe
 from bntricks.runs.readings import readings, trunk
 from bntricks.runs.record import READINGS
-from bntricks.runs.record_file import read
+from bntricks.runs.record.file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
 from bntricks.sweeps.once import Training, trainings

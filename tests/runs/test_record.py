@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.runs import record_file as records
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, file as records
 from helpers.records import a_run
 
 pytestmark = pytest.mark.fault

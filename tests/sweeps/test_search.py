@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bntricks import Config, Range, RunError, UserError, search
-from bntricks.cli.dashboard import labels
+from bntricks.cli.training import labels
 from bntricks.report.search import Cell, SearchResult, command, heat_map, section, table
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.search import parse_knobs, plan_search

@@ -88,7 +88,7 @@ def demo(
     json
         Print the table as one JSON object.
     """
-    from bntricks.cli.dashboard import board
+    from bntricks.cli.training import board
     from bntricks.runs.request import Request
     from bntricks.streams.sources.fashion import EMBEDDED
     from bntricks.sweeps.local import Failure, sweep

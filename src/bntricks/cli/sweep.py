@@ -63,7 +63,7 @@ def sweep(
     hyper
         Hyper-parameters of the method that are the same in all cells.
     """
-    from bntricks.cli.dashboard import labels
+    from bntricks.cli.training import labels
     from bntricks.methods import entries, find
     from bntricks.sweeps.search import parse_knobs, plan_search
 

@@ -24,7 +24,7 @@ from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images, View
 from bntricks.system.devices import near
 from bntricks.training.learner import Learner
-from bntricks.training.snapshot import previous
+from bntricks.training.state import previous
 
 
 def adopt(

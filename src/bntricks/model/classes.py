@@ -15,7 +15,7 @@ from bntricks.model.metadata import LearnedTask
 from bntricks.model.samples import check_name
 from bntricks.networks.head import keep_outputs
 from bntricks.streams import Images
-from bntricks.training.snapshot import previous
+from bntricks.training.state import previous
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory

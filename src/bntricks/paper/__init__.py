@@ -18,9 +18,8 @@ from pydantic import ValidationError
 from bntricks.errors import UserError
 from bntricks.files import parse_toml, reading, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
-from bntricks.paper.mistakes import explained
 from bntricks.paper.reported import Entry, Number, Reported
-from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant
+from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant, explained
 
 __all__ = [
     "SCALES",

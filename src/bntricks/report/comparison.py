@@ -14,7 +14,7 @@ from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure,
 from bntricks.report.groups import Group
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
-from bntricks.runs.metrics import metric_title
+from bntricks.runs.record.metrics import metric_title
 
 OLD, NEWEST = "old classes", "newest classes"
 PARTS = {OLD: "previous", NEWEST: "last_task"}

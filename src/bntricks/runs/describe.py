@@ -12,9 +12,9 @@ from bntricks.recipes.language import Method
 from bntricks.recipes.phi_share import new_share
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
-from bntricks.runs.measurements import BeforeLearning, EpochAccuracy
 from bntricks.runs.numerics import numerics
 from bntricks.runs.record import Data, Reading, Record, Seconds
+from bntricks.runs.record.measurements import BeforeLearning, EpochAccuracy
 from bntricks.streams import Stream
 from bntricks.training import checkpoint
 from bntricks.training.learner import Learner

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bntricks.recipes.corrections import Corrected
-from bntricks.runs.measurements import Confusion
+from bntricks.runs.record.measurements import Confusion
 from bntricks.streams import Stream, Task
 from bntricks.training.learner import Learner
 from bntricks.training.readings import Readings

@@ -29,13 +29,13 @@ from bntricks.files import (
 )
 from bntricks.methods import same_recipe
 from bntricks.networks.registry import check_named
-from bntricks.runs import probes, record_file as records
+from bntricks.runs import probes
 from bntricks.runs.config import Config
 from bntricks.runs.describe import describe, reset_peak_memory
 from bntricks.runs.loggers import CSV, logging
 from bntricks.runs.outputs import Outputs
 from bntricks.runs.readings import name_of, trunk
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, file as records
 from bntricks.runs.request import Request
 from bntricks.runs.resolve import as_text, made_with, resolve
 from bntricks.runs.train import train

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bntricks.errors import UserError
-from bntricks.runs import maps, models, network, probes
+from bntricks.runs import models, network, probes
 from bntricks.runs.config import Config
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, maps
 from bntricks.runs.request import Request
 from bntricks.streams import Stream
 from bntricks.training.learner import Learner

@@ -11,7 +11,7 @@ from torch import nn
 from bntricks.norm import phi
 from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.runs.config import Config
-from bntricks.runs.measurements import Confusion, EpochAccuracy
+from bntricks.runs.record.measurements import Confusion, EpochAccuracy
 from bntricks.streams import Stream, Task
 from bntricks.training.saved import Elapsed, Part, Saved, kinds
 

@@ -24,11 +24,10 @@ from typing import Any
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import commit
 from bntricks.plugins.imports import Code, loaded
-from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.readings import name_of
-from bntricks.runs.record import Record
-from bntricks.runs.record_file import NAME
+from bntricks.runs.record import Record, file as records
+from bntricks.runs.record.file import NAME
 from bntricks.runs.request import Request
 from bntricks.sweeps.local import Failure, failure, train_one
 from bntricks.sweeps.once import Training, each_once

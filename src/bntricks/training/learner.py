@@ -35,8 +35,7 @@ from bntricks.seeds import Generators
 from bntricks.system.devices import device_of, near, place, to_device
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.schedules import SCHEDULES, Schedule
-from bntricks.training.snapshot import previous, restore, snapshot
-from bntricks.training.state import Cost, State, View, no_samples
+from bntricks.training.state import Cost, State, View, no_samples, previous, restore, snapshot
 from bntricks.training.step import step
 
 CAPACITY = 500

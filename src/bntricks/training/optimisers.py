@@ -80,17 +80,11 @@ class GradientDescent:
     bits as `torch.optim.SGD`."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
-        self.parameters = list(parameters)
-        self.lr = lr
-        self.decay = decay
+        self.parameters, self.lr, self.decay = list(parameters), lr, decay
 
     def zero_grad(self) -> None:
-        _clear(self.parameters)
-
-    @torch.no_grad()
-    def step(self) -> None:
-        _, values, slopes = _moving(self.parameters)
-        torch._foreach_add_(values, _decayed(slopes, values, self.decay), alpha=-self.lr)
+        for parameter in self.parameters:
+            parameter.grad = None
 
     def state_dict(self) -> dict[str, Any]:
         return {}
@@ -98,9 +92,14 @@ class GradientDescent:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         pass
 
+    @torch.no_grad()
+    def step(self) -> None:
+        _, values, slopes = _moving(self.parameters)
+        torch._foreach_add_(values, _decayed(slopes, values, self.decay), alpha=-self.lr)
+
 
 @OPTIMISERS.named("sgdm")
-class Momentum:
+class Momentum(GradientDescent):
     """v ← m·v + ∇ + w·θ, θ ← θ − η·v: gradient descent with momentum. The same bits as
     `torch.optim.SGD`."""
 
@@ -112,14 +111,9 @@ class Momentum:
         *,
         momentum: float = 0.9,
     ) -> None:
-        self.parameters = list(parameters)
-        self.lr = lr
-        self.decay = decay
+        super().__init__(parameters, lr, decay)
         self.momentum = momentum
         self.velocities = [torch.zeros_like(each) for each in self.parameters]
-
-    def zero_grad(self) -> None:
-        _clear(self.parameters)
 
     @torch.no_grad()
     def step(self) -> None:
@@ -140,7 +134,7 @@ class Momentum:
 
 
 @OPTIMISERS.named("adam")
-class Adam:
+class Adam(GradientDescent):
     """Every parameter moves by about η a step, however steep the loss is, so one rate suits
     networks of many kinds (Kingma & Ba 2015). Weight decay is part of the gradient, or, where it is
     `decoupled`, of the step (Loshchilov & Hutter 2019). The same values as `torch.optim.Adam` and
@@ -157,16 +151,11 @@ class Adam:
         *,
         decoupled: bool = False,
     ) -> None:
-        self.parameters = list(parameters)
-        self.lr = lr
-        self.decay = decay
+        super().__init__(parameters, lr, decay)
         self.decoupled = decoupled
         self.steps = 0
         self.means = [torch.zeros_like(each) for each in self.parameters]
         self.squares = [torch.zeros_like(each) for each in self.parameters]
-
-    def zero_grad(self) -> None:
-        _clear(self.parameters)
 
     @torch.no_grad()
     def step(self) -> None:
@@ -211,11 +200,6 @@ def clip(parameters: Iterable[nn.Parameter], largest: float) -> None:
     if slopes:
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
         torch._foreach_mul_(slopes, (largest / (norm + 1e-6)).clamp(max=1.0))
-
-
-def _clear(parameters: Iterable[nn.Parameter]) -> None:
-    for parameter in parameters:
-        parameter.grad = None
 
 
 def _moving(parameters: Sequence[nn.Parameter]) -> tuple[list[int], list[Tensor], list[Tensor]]:

@@ -37,7 +37,7 @@ from bntricks.report.figures.figure import (
 from bntricks.report.figures.looks import looks
 from bntricks.report.groups import Group
 from bntricks.report.statistics import mean
-from bntricks.runs.phi import AtShare
+from bntricks.runs.record.phi import AtShare
 
 LONGEST_END = 30
 """Letters of a name at the end of a line."""

@@ -19,9 +19,8 @@ from bntricks.errors import UserError
 from bntricks.report.figures.figure import SHAPES, Figure, Row, faded, legend_pick
 from bntricks.report.groups import Group, cut_down_label, stream_title
 from bntricks.report.tables.table import distinct
-from bntricks.runs import maps
-from bntricks.runs.maps import BiasedPhi, Map, Panel
-from bntricks.runs.record import Record
+from bntricks.runs.record import Record, maps
+from bntricks.runs.record.maps import BiasedPhi, Map, Panel
 
 COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9"),

@@ -16,8 +16,8 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
-from bntricks.runs.maps import BiasedPhi
-from bntricks.runs.measurements import (
+from bntricks.runs.record.maps import BiasedPhi
+from bntricks.runs.record.measurements import (
     BeforeLearning,
     Confusion,
     EpochAccuracy,
@@ -26,8 +26,8 @@ from bntricks.runs.measurements import (
     class_accuracy,
     task_accuracy,
 )
-from bntricks.runs.metrics import ELSEWHERE, METRICS, PARTS, acc, forward_transfer, metrics
-from bntricks.runs.phi import PhiAccuracies
+from bntricks.runs.record.metrics import ELSEWHERE, METRICS, PARTS, acc, forward_transfer, metrics
+from bntricks.runs.record.phi import PhiAccuracies
 
 ROUNDING = 1e-6
 READINGS = ("wa-eval", "bic", "il2m", "prior")

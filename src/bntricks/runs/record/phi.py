@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
-from bntricks.runs.measurements import Part, Percent, Points
+from bntricks.runs.record.measurements import Part, Percent, Points
 
 ROUNDING = 1e-6
 

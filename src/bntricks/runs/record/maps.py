@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
-from bntricks.runs.measurements import Label, Part, Percent, Points
+from bntricks.runs.record.measurements import Label, Part, Percent, Points
 
 PanelName = Literal["balanced", "biased", "before", "after"]
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]

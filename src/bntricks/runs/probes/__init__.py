@@ -22,12 +22,11 @@ from bntricks.batch import shuffled
 from bntricks.errors import UserError
 from bntricks.norm import Statistics, layers, mode, moments, swapped, update_ema
 from bntricks.recipes.classifiers import squared_distances
-from bntricks.runs import maps, phi
-from bntricks.runs.maps import BiasedPhi, Map, Panel, PanelName
-from bntricks.runs.phi import AtShare, PhiAccuracies
-from bntricks.runs.record import Record
+from bntricks.runs.probes.tsne import picture, tsne
+from bntricks.runs.record import Record, maps, phi
+from bntricks.runs.record.maps import BiasedPhi, Map, Panel, PanelName
+from bntricks.runs.record.phi import AtShare, PhiAccuracies
 from bntricks.runs.train import Probe
-from bntricks.runs.tsne import picture, tsne
 from bntricks.seeds import generator
 from bntricks.streams import Images, Stream, Task
 from bntricks.training.learner import Learner
