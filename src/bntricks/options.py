@@ -36,7 +36,7 @@ class Option:
 
 
 class Options(BaseModel):
-    """Some options of a run."""
+    """Values that are checked when they are set and never change, such as options of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -47,6 +47,10 @@ class Options(BaseModel):
             return cls(**values)
         except ValidationError as error:
             raise InvalidOptions.of(error) from None
+
+    def given(self) -> list[str]:
+        """The options that were not left to their defaults, in order."""
+        return [name for name in type(self).model_fields if name in self.model_fields_set]
 
     def changed(self) -> set[str]:
         """The options whose values are not the defaults."""

@@ -14,7 +14,8 @@ from bntricks.cli import console
 from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
-from bntricks.model.options import NewModel, Value
+from bntricks.model.options import NewModel
+from bntricks.options import Options
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGE_SIZE = 224
 
 
-class TrainedNetwork(Value):
+class TrainedNetwork(Options):
     """A network that was trained elsewhere, to go on with."""
 
     classes: str | None = None

@@ -20,7 +20,7 @@ from bntricks.cli.models import SkipUnreadable, check_target, open_model, prepar
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
-from bntricks.model.options import Value
+from bntricks.options import Options
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bntricks.doctor.images import Photos
 
 
-class Selection(Value):
+class Selection(Options):
     """Which model, and which images in which groups."""
 
     data: Path

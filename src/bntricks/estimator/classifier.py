@@ -19,7 +19,7 @@ from bntricks.estimator.data import NO_LABELS, Array, Labels, labelled, samples
 from bntricks.estimator.lessons import learn_samples
 from bntricks.model.create import build, preprocessing, protocol
 from bntricks.model.metadata import Metadata, Network
-from bntricks.model.options import Protocol, checked
+from bntricks.model.options import Protocol
 from bntricks.model.samples import check_samples
 from bntricks.system.devices import on_host
 from bntricks.training.backend import check_device, is_available
@@ -157,9 +157,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 "give a mapping, such as {'alpha': 0.2}", option="hyper", value=repr(self.hyper)
             )
         shape = self._network(x.dim() == 4)
-        network = checked(Network, channels=x.shape[1], **shape) if x.dim() == 4 else None
-        how = checked(
-            Protocol,
+        network = Network.of(channels=x.shape[1], **shape) if x.dim() == 4 else None
+        how = Protocol.of(
             method=str(self.method),
             memory=self.memory,
             lr=float(self.lr),
@@ -172,8 +171,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             hyper=self.hyper or {},
             seed=int(self.random_state if is_seed else random.randint(2**31)),
         )
-        return checked(
-            Metadata,
+        return Metadata.of(
             **protocol(how),
             network=network,
             shape=tuple(x.shape[1:]),

@@ -17,7 +17,7 @@ from bntricks.model.create import build, protocol, today
 from bntricks.model.file import check_storable
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing
 from bntricks.model.model import Model
-from bntricks.model.options import IMAGE_SIZE, Protocol, checked
+from bntricks.model.options import IMAGE_SIZE, Protocol
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
 from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.lesson import Lesson
@@ -58,9 +58,8 @@ def adopt(
     )
     sample = next((images.x for images in (old, held_out) if images is not None), None)
     shape = (3, image_size, image_size) if sample is None else tuple(sample.shape[1:])
-    metadata = checked(
-        Metadata,
-        **protocol(checked(Protocol, memory=capacity, **options)),
+    metadata = Metadata.of(
+        **protocol(Protocol.of(memory=capacity, **options)),
         network=None,
         shape=shape,
         view=None if view is None else _checked_view(view, shape),
@@ -157,7 +156,7 @@ def _checked_view(view: View, shape: tuple[int, ...]) -> Preprocessing:
                 value=" ".join(f"{value:g}" for value in values),
             )
     try:
-        return checked(Preprocessing, **asdict(view))
+        return Preprocessing.of(**asdict(view))
     except InvalidOptions as error:  # of three channels, perhaps
         raise error.mistakes[0] from None
 

@@ -14,7 +14,7 @@ from bntricks.methods import find, make
 from bntricks.methods.build import build_learner
 from bntricks.model.metadata import Metadata, Network, Preprocessing
 from bntricks.model.model import Model
-from bntricks.model.options import IMAGE_SIZE, NewModel, Protocol, checked
+from bntricks.model.options import IMAGE_SIZE, NewModel, Protocol
 from bntricks.model.samples import ClassSamples, gather
 from bntricks.networks.options import NetworkOptions
 from bntricks.recipes.options import TrainingOptions
@@ -42,17 +42,16 @@ def create(
 ) -> Model:
     """A model for the classes of these images that has learned nothing yet, with a ResNet and the
     images' own normalisation. `options` are those of `NewModel`."""
-    how = checked(NewModel, **options)
+    how = NewModel.of(**options)
     samples = images if isinstance(images, ClassSamples) else gather(images, size=image_size)
     x = samples.train.x
     if x.dtype != torch.uint8:
         raise UserError("a fresh model is made for uint8 images: adopt a network for other samples")
     stem: Literal["cifar", "imagenet"] = "imagenet" if x.shape[-1] > CIFAR_STEM else "cifar"
     shape = how.model_dump(include={"width", "blocks", "stages"})
-    metadata = checked(
-        Metadata,
+    metadata = Metadata.of(
         **protocol(how),
-        network=checked(Network, channels=x.shape[1], stem=stem, **shape),
+        network=Network.of(channels=x.shape[1], stem=stem, **shape),
         shape=tuple(x.shape[1:]),
         view=preprocessing(x, augment=augment),
     )

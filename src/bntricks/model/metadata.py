@@ -20,9 +20,9 @@ from bntricks.model.options import (
     Positive,
     Samples,
     Stages,
-    Value,
     Width,
 )
+from bntricks.options import Options
 
 FORMAT: Literal[2] = 2
 """Of the files that are written. Those of format 1 have no checksum, and are still read."""
@@ -33,7 +33,7 @@ MOST_VALUES = 100_000_000
 """Of one sample: more is not an image."""
 
 
-class Network(Value):
+class Network(Options):
     """The shape of a ResNet of `networks/resnet.py`."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 3
@@ -43,7 +43,7 @@ class Network(Value):
     stem: Literal["cifar", "imagenet"] = "cifar"
 
 
-class Preprocessing(Value):
+class Preprocessing(Options):
     """How images become inputs: `streams.View` as plain values."""
 
     mean: tuple[Finite, ...]
@@ -52,7 +52,7 @@ class Preprocessing(Value):
     flip: bool = False
 
 
-class LearnedTask(Value):
+class LearnedTask(Options):
     """One task: its classes, and how many images they were learned from, when (UTC)."""
 
     classes: tuple[Name, ...]
@@ -64,7 +64,7 @@ class LearnedTask(Value):
     """Classes that were known already, of which there were more images."""
 
 
-class Metadata(Value):
+class Metadata(Options):
     """Everything but the tensors."""
 
     format: Literal[1, 2] = FORMAT

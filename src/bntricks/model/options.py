@@ -3,12 +3,12 @@ for `Model.create`, `Model.adopt` and the flags of `bnt learn`. Needs no torch."
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from bntricks.errors import InvalidOptions
+from bntricks.options import Options
 
 IMAGE_SIZE = 32
 """Of a fresh model, by default."""
@@ -26,17 +26,7 @@ IN_PYTHON = Parameter(parse=False)
 """No flag of its own."""
 
 
-class Value(BaseModel):
-    """Checked values that do not change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    def given(self) -> list[str]:
-        """The options that were not left to their defaults, in order."""
-        return [name for name in type(self).model_fields if name in self.model_fields_set]
-
-
-class Protocol(Value):
+class Protocol(Options):
     """How a model learns its tasks. The defaults are those of a good engineer, not the paper's:
     `docs/teaching.md` has the experiment."""
 
@@ -79,14 +69,3 @@ class NewModel(Protocol):
     """New model: stages of the network."""
     augment: Literal["standard", "none"] = "standard"
     """New model: random crop and flip, or neither."""
-
-
-V = TypeVar("V", bound=Value)
-
-
-def checked(kind: type[V], **values: Any) -> V:
-    """These values as a model of this kind. Out-of-range ones raise a one-line error."""
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        raise InvalidOptions.of(error) from None

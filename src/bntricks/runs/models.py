@@ -14,7 +14,6 @@ from bntricks.model.adopt import from_learner
 from bntricks.model.create import today
 from bntricks.model.file import save as write
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
-from bntricks.model.options import checked
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import with_hyper
 from bntricks.streams import Stream, Task, View
@@ -68,8 +67,7 @@ def _describe(
     shape = config.model_dump(include={"width", "blocks", "stages"})
     policy, view = learner.method.memory, learner.view
     assert isinstance(view, View)
-    return checked(
-        Metadata,
+    return Metadata.of(
         **config.model_dump(
             include={"method", "lr", "optimiser", "schedule", "even_batches", "seed"}
             | {"batch", "memory_batch"}
