@@ -53,12 +53,12 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.recipes.lesson import Lesson as Lesson
     from bntricks.recipes.losses import ce as ce, kd as kd, loss as loss
     from bntricks.recipes.policies import Policy as Policy, Reservoir as Reservoir
+    from bntricks.recipes.recalibrations import RECALIBRATIONS as RECALIBRATIONS
     from bntricks.recipes.rewrite import (
         bn_tricks as bn_tricks,
         corrected as corrected,
         recalibrated as recalibrated,
     )
-    from bntricks.recipes.stages import RECALIBRATIONS as RECALIBRATIONS
     from bntricks.report import write_report as write_report
     from bntricks.report.pairs import compare as compare
     from bntricks.report.records import load_records as load_records
@@ -104,7 +104,7 @@ _NAMES = {
     "recipes.lesson": "Lesson",
     "recipes.policies": "Policy Reservoir",
     "recipes.rewrite": "bn_tricks corrected recalibrated",
-    "recipes.stages": "RECALIBRATIONS",
+    "recipes.recalibrations": "RECALIBRATIONS",
     "report": "write_report",
     "report.pairs": "compare",
     "report.records": "load_records",

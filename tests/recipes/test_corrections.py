@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 
 from bntricks import Batch, Learner, UserError, bn_tricks, make
-from bntricks.recipes.corrections import CORRECTIONS, Rectified, fit_bias
+from bntricks.recipes.corrections import CORRECTIONS, AlignWeights, Rectified, fit_bias
+from bntricks.recipes.recalibrations import RecalibrateOnMemory
 from bntricks.recipes.rewrite import corrected, recalibrated
-from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
 from bntricks.runs.readings import only_rescores
 from bntricks.runs.record import READINGS
 from bntricks.training.checkpoint import digest

@@ -3,7 +3,6 @@ called only when the user names it."""
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import sysconfig
 import traceback
@@ -88,7 +87,7 @@ def source_of(where: str) -> Source:
         raise _refusal(
             where, "its module has no source file, so changes to it could not be detected"
         )
-    return Source(module, hashlib.sha256(Path(file).read_bytes()).hexdigest())
+    return Source.of(module, Path(file).read_bytes())
 
 
 def summary(error: BaseException) -> str:

@@ -7,7 +7,6 @@ the file imports itself must be installed.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import traceback
 from contextlib import redirect_stdout
@@ -93,7 +92,7 @@ def _read_file(path: Path) -> Code:
         raise UserError("there is no such file", option="import", value=shown(path))
     with reading(path):
         content = regular_bytes(path)
-    return Code(Source(path.name, _digest(content)), str(path), content)
+    return Code(Source.of(path.name, content), str(path), content)
 
 
 def _find_module(name: str) -> Code:
@@ -109,8 +108,8 @@ def _find_module(name: str) -> Code:
         reason = "there is no such module; a file ends with .py"
         raise UserError(reason, option="import", value=shown(name))
     with reading(spec.origin):
-        digest = _digest(regular_bytes(Path(spec.origin)))
-    return Code(Source(name, digest), spec.origin, None)
+        source = Source.of(name, regular_bytes(Path(spec.origin)))
+    return Code(source, spec.origin, None)
 
 
 def _located(error: BaseException, path: str) -> str:
@@ -122,7 +121,3 @@ def _located(error: BaseException, path: str) -> str:
         lines, reason = [error.lineno], f"{type(error).__name__}: {error.msg}"
     where = f"{shown(path)}:{lines[-1]}" if lines else shown(path)
     return f"{where}: {shown(next(iter(reason.splitlines()), ''))}"
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

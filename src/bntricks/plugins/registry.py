@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FrameType
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from bntricks.errors import UserError
 
@@ -33,6 +33,10 @@ class Source:
     name: str
     sha256: str
     """Of the file's content."""
+
+    @classmethod
+    def of(cls, name: str, content: bytes) -> Self:
+        return cls(name, hashlib.sha256(content).hexdigest())
 
 
 _SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
@@ -142,6 +146,5 @@ def _import_entry_point(entry: EntryPoint) -> None:
     spec = importlib.util.find_spec(entry.module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No module named {entry.module!r}")
-    digest = hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
-    with registering(Source(entry.module, digest)):
+    with registering(Source.of(entry.module, Path(spec.origin).read_bytes())):
         importlib.import_module(entry.module)

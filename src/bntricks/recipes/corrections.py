@@ -20,7 +20,6 @@ from bntricks.plugins.registry import Registry
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
-from bntricks.recipes.stages import AlignWeights, alignment
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
@@ -133,6 +132,30 @@ class Aligning(Correction):
     def applied(self, method: Method, name: str) -> Method:
         align = AlignWeights()
         return method if align in method.stages else replace(method, stages=(align, *method.stages))
+
+
+@dataclass(frozen=True, slots=True)
+class AlignWeights:
+    """WA (Zhao et al. 2020): the new classes' rows of the head, scaled so that on average they are
+    as long as those of the old classes. The next task starts from there."""
+
+    @torch.no_grad()
+    def __call__(self, state: State, samples: Batch | None) -> None:
+        weight = last_linear(state.net).weight
+        weight[list(state.lesson.new)] *= alignment(state)
+
+    def __str__(self) -> str:
+        return "align the head's weights"
+
+
+@torch.no_grad()
+def alignment(state: State) -> float:
+    """Mean length of the old classes' rows of the head over that of the new ones; 1 in task 1."""
+    if not state.lesson.old:
+        return 1.0
+    length = torch.linalg.vector_norm(last_linear(state.net).weight, dim=1)
+    old, new = length[list(state.lesson.old)].mean(), length[list(state.lesson.new)].mean()
+    return float(old / new)
 
 
 @correction("wa-eval")

@@ -26,7 +26,7 @@ from bntricks.recipes.language import (
     balanced,
     blended,
 )
-from bntricks.recipes.stages import RECALIBRATIONS, leave
+from bntricks.recipes.recalibrations import RECALIBRATIONS, leave
 
 
 def bn_tricks(method: Method) -> Method:

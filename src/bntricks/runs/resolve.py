@@ -23,7 +23,7 @@ from bntricks.recipes.as_published import concerns
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
 from bntricks.recipes.protocols import splits_classes
-from bntricks.recipes.stages import RECALIBRATIONS
+from bntricks.recipes.recalibrations import RECALIBRATIONS
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe

@@ -96,16 +96,13 @@ def read_files(
     failures: dict[Path, str] = {}
 
     def decode(file: Path) -> Pixels:
-        try:
-            return _read_square(file, size)
-        except Unreadable as error:
-            failures[file] = str(error)
-            if not skip:
-                advice = "move it away" if os.path.lexists(file) else "check the path"
-                raise UserError(
-                    f"{error}; {advice}, or leave such files out", remedy="skip_unreadable"
-                ) from error
-            return np.zeros((3, size, size), np.uint8)
+        pixels = _square_or_black(file, size, failures)
+        if file in failures and not skip:
+            advice = "move it away" if os.path.lexists(file) else "check the path"
+            raise UserError(
+                f"{failures[file]}; {advice}, or leave such files out", remedy="skip_unreadable"
+            )
+        return pixels
 
     blocks = [np.zeros((0, 3, size, size), np.uint8)]
     for block in in_blocks(files, decode):
@@ -146,21 +143,13 @@ def readable(
     source: Folder, names: Sequence[str], size: int, leave_out: Callable[[str], None]
 ) -> list[str]:
     """Those images of a folder that can be read; `leave_out` is told of each of the others."""
-    failures: dict[str, str] = {}
-
-    def attempt(name: str) -> Pixels:
-        try:
-            return _read_square(source.path / name, size)
-        except Unreadable as error:
-            failures[name] = str(error)
-            return np.zeros((3, size, size), np.uint8)
-
-    for _ in in_blocks(names, attempt):
+    failures: dict[Path, str] = {}
+    files = [source.path / name for name in names]
+    for _ in in_blocks(files, lambda file: _square_or_black(file, size, failures)):
         pass  # decoded again when they are needed: a folder of any size fits into memory
-    for name in names:
-        if name in failures:
-            leave_out(failures[name])
-    return [name for name in names if name not in failures]
+    for file in filter(failures.get, files):
+        leave_out(failures[file])
+    return [name for name, file in zip(names, files, strict=True) if file not in failures]
 
 
 def decode(source: Folder, size: int, name: str, *, remedy: str | None = None) -> Pixels:
@@ -174,6 +163,15 @@ def decode(source: Folder, size: int, name: str, *, remedy: str | None = None) -
 
 def _images_in(source: Folder, under: str) -> list[str]:
     return [name for name in source.names(under) if name.lower().endswith(EXTENSIONS)]
+
+
+def _square_or_black(file: Path, size: int, failures: dict[Path, str]) -> Pixels:
+    """The image as a square. Where it cannot be read, a black one, and `failures` says why."""
+    try:
+        return _read_square(file, size)
+    except Unreadable as error:
+        failures[file] = str(error)
+        return np.zeros((3, size, size), np.uint8)
 
 
 def _read_square(file: Path, size: int) -> Pixels:

@@ -1,4 +1,4 @@
-"""What is done to a network when a task has been learned."""
+"""What is done to φ when a task has been learned, by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from bntricks.networks.head import last_linear
 from bntricks.norm import recalibrate
 from bntricks.plugins.registry import Registry
 from bntricks.recipes.language import BM, Source, Stage
@@ -44,27 +43,3 @@ class RecalibrateOnMemory:
 
 
 RECALIBRATIONS.add("memory", RecalibrateOnMemory())
-
-
-@dataclass(frozen=True, slots=True)
-class AlignWeights:
-    """WA (Zhao et al. 2020): the new classes' rows of the head, scaled so that on average they are
-    as long as those of the old classes. The next task starts from there."""
-
-    @torch.no_grad()
-    def __call__(self, state: State, samples: Batch | None) -> None:
-        weight = last_linear(state.net).weight
-        weight[list(state.lesson.new)] *= alignment(state)
-
-    def __str__(self) -> str:
-        return "align the head's weights"
-
-
-@torch.no_grad()
-def alignment(state: State) -> float:
-    """Mean length of the old classes' rows of the head over that of the new ones; 1 in task 1."""
-    if not state.lesson.old:
-        return 1.0
-    length = torch.linalg.vector_norm(last_linear(state.net).weight, dim=1)
-    old, new = length[list(state.lesson.old)].mean(), length[list(state.lesson.new)].mean()
-    return float(old / new)
