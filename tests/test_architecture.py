@@ -11,8 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "bntricks"
 MODULES = sorted(SOURCE.rglob("*.py"))
 BELOW_CLI = [path for path in MODULES if "cli" not in path.parts]
-PIECES = {"batch", "devices", "errors", "files", "imports", "intervals"}
-PIECES |= {"memory", "norm", "options", "registry", "seeds", "stopping"}
+PIECES = {"batch", "errors", "files", "intervals", "memory", "norm", "options", "seeds"}
 COMMAND_LINES = {
     "report/commands.py",  # the command that makes a run again, for a reader to copy
     "report/diagrams/frameworks.py",

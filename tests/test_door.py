@@ -379,7 +379,7 @@ def test_a_figure_that_cannot_be_drawn_costs_a_line(tmp_path, monkeypatch):
 def test_a_closed_terminal_stops_a_run_between_two_steps(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from bntricks.stopping import postponed\n"
+        "from bntricks.system.stopping import postponed\n"
         "signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))\n"
         "with postponed() as asked:\n"
         "    os.kill(os.getpid(), signal.SIGHUP)\n"

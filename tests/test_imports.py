@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from bntricks import NETWORKS, Config, UserError, import_code, run
-from bntricks.imports import loaded, own_fault
 from bntricks.methods import METHODS, entries
+from bntricks.plugins.imports import loaded, own_fault
 from bntricks.report.commands import run_command
 from bntricks.report.groups import group
 from bntricks.runs.folder import resume
@@ -47,13 +47,13 @@ RECALIBRATIONS.add("my-way", lambda state, samples: None)
 
 
 @pytest.mark.parametrize(
-    "option", [{"correct": "mine"}, {"head": "my-head"}, {"recalibrate": "my-way"}]
+    ("option", "name"), [("correct", "mine"), ("head", "my-head"), ("recalibrate", "my-way")]
 )
-def test_a_correction_a_head_or_a_recalibration_is_part_of_the_identity(tmp_path, option):
+def test_a_correction_a_head_or_a_recalibration_is_part_of_the_identity(tmp_path, option, name):
     file = tmp_path / "mine.py"
     file.write_text(CORRECTION)
     import_code(file)
-    _, config = resolve(Config(method="er", **DIGITS_NOW, **option), None)
+    _, config = resolve(Config(method="er", **DIGITS_NOW, **{option: name}), None)
     assert config.imports == {"mine.py": hashlib.sha256(file.read_bytes()).hexdigest()}
     assert trunk(config) == config
     assert resolve(Config(method="er", **DIGITS_NOW), None)[1].imports == {}

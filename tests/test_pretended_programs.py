@@ -14,8 +14,8 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from bntricks import IncrementalClassifier, Learner, Model, diagnose, recalibrate
-from bntricks.model.create import METHOD
 from bntricks.model.export import Deployed
+from bntricks.model.options import Protocol
 from bntricks.networks.norms import NORMS
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.config import Config
@@ -135,7 +135,7 @@ def test_a_map_of_features_is_drawn_from_a_device(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("method", [METHOD, "er-bnt", "icarl-bnt"])
+@pytest.mark.parametrize("method", [Protocol().method, "er-bnt", "icarl-bnt"])
 def test_a_model_is_taught_examined_saved_and_asked(bnt, first, second, tmp_path, kind, method):
     model = tmp_path / "m.safetensors"
     with pretend(kind):

@@ -27,6 +27,7 @@ from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.streams import Images, Report, Stream, Task
 from bntricks.training.checkpoint import Checkpoints
+from bntricks.training.events import Event
 from bntricks.training.optimisers import GradientDescent
 from costs.plain_pytorch import plain_steps
 from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images

@@ -17,10 +17,9 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
     from bntricks.errors import RunError as RunError, UserError as UserError
     from bntricks.estimator import IncrementalClassifier as IncrementalClassifier
-    from bntricks.imports import import_code as import_code
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
-    from bntricks.model import Model as Model
+    from bntricks.model.model import Model as Model
     from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
         update_ema as update_ema,
     )
     from bntricks.paper import load_study as load_study
+    from bntricks.plugins.imports import import_code as import_code
     from bntricks.recipes.classifiers import Linear as Linear, NearestMean as NearestMean
     from bntricks.recipes.corrections import Correction as Correction, correction as correction
     from bntricks.recipes.language import (
@@ -85,10 +85,10 @@ _NAMES = {
     "doctor": "Diagnosis diagnose mixed",
     "errors": "RunError UserError",
     "estimator": "IncrementalClassifier",
-    "imports": "import_code",
+    "plugins.imports": "import_code",
     "memory": "Memory",
     "methods": "NotNegative make method",
-    "model": "Model",
+    "model.model": "Model",
     "networks.head": "HEADS last_linear",
     "networks.norms": "NORMS",
     "networks.norms.replace": "replace_norm",

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from bntricks.devices import take, to_device
 from bntricks.errors import UserError
+from bntricks.system.devices import take, to_device
 
 BalanceRule = Literal["count", "ratio"]
 

@@ -19,7 +19,7 @@ from stat import S_IFDIR, S_IFIFO, S_IFMT, S_IFSOCK
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import HeldError, UserError
-from bntricks.stopping import postponed
+from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch
-from bntricks.devices import take, to_device
+from bntricks.system.devices import take, to_device
 
 
 class Memory:

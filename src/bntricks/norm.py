@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bntricks.devices import doubled, forked_generators
 from bntricks.errors import UserError
+from bntricks.system.devices import doubled, forked_generators
 
 Statistics = dict[str, "Moments"]
 """Moments of every BatchNorm layer, by the layer's name in the network."""

@@ -223,7 +223,7 @@ def test_what_a_network_prints_does_not_come_between_a_program_and_its_json(bnt,
 
 
 def test_what_an_imported_file_prints_does_not_either(bnt, tmp_path, monkeypatch):
-    monkeypatch.setattr("bntricks.imports._LOADED", {})
+    monkeypatch.setattr("bntricks.plugins.imports._LOADED", {})
     (tmp_path / "mine.py").write_text("print('imported')")
     done = bnt("methods", "--json", "--import", tmp_path / "mine.py")
     assert len(json.loads(done.out)) > 5

@@ -15,7 +15,7 @@ from PIL import Image
 
 from bntricks.cli import app
 from bntricks.doctor import Counterfactual, Difference, Repair
-from bntricks.doctor.images import image_groups, normalisation
+from bntricks.doctor.images import Photos, image_groups, normalisation
 from bntricks.errors import UserError
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image_files import class_folders
@@ -94,7 +94,7 @@ def here(tmp_path, monkeypatch):
 
 def photos(folder, groups, names, view):
     source = Folder(folder / "photos")
-    return image_groups(source, class_folders(source), groups, names, view, size=8)
+    return image_groups(Photos(source, class_folders(source)), groups, names, view, size=8)
 
 
 def bnt(*words):

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from bntricks import UserError, diagnose
+from bntricks.doctor.images import Photos
 from bntricks.doctor.model import checkup, model_images
-from bntricks.model import Model
+from bntricks.model.model import Model
 from bntricks.recipes.classifiers import NearestMean
 from bntricks.streams.files.archive import Folder
 from helpers.colours import SECOND, pictures
@@ -53,14 +54,16 @@ def test_a_classifier_that_moves_with_the_statistics_is_not_judged(taught_twice,
     state.method = replace(state.method, classify=NearestMean())
     assert checkup(taught_twice) is None
     with pytest.raises(UserError, match="classifies by the nearest class mean, which moves with φ"):
-        model_images(taught_twice, Folder(tmp_path), [], shape=(3, 8, 8))
+        model_images(taught_twice, Photos(Folder(tmp_path), []))
 
 
 def test_a_model_of_anything_but_images_is_for_python(taught_twice, tmp_path):
+    metadata = taught_twice.metadata.model_copy(update={"shape": (6,)})
+    of_vectors = replace(taught_twice, metadata=metadata)
     with pytest.raises(UserError, match="does not take images: examine it in Python"):
-        model_images(taught_twice, Folder(tmp_path), [], shape=(6,))
+        model_images(of_vectors, Photos(Folder(tmp_path), []))
 
 
 def test_a_model_that_has_learned_one_task_has_no_old_classes(model, tmp_path):
     with pytest.raises(UserError, match=r"learned one task only, .* \(groups\)"):
-        model_images(Model.load(model), Folder(tmp_path), [], shape=(3, 8, 8))
+        model_images(Model.load(model), Photos(Folder(tmp_path), []))

@@ -8,8 +8,8 @@ import torch
 
 from bntricks import diagnose, mixed, recalibrate
 from bntricks.doctor import repair
-from bntricks.doctor.order import fitting_order
 from bntricks.doctor.page import verdict_html
+from bntricks.doctor.verdict import fitting_order
 from helpers.doctor_data import groups, network
 
 

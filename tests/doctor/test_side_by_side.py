@@ -5,7 +5,9 @@ import torch
 
 from bntricks import diagnose, recalibrate
 from bntricks.doctor import mixed
-from bntricks.doctor.side_by_side import cost_table, distances, side_by_side_html
+from bntricks.doctor.charts import distances_of_each
+from bntricks.doctor.page import side_by_side_html
+from bntricks.doctor.tables import cost_table
 from helpers.doctor_data import groups, network
 
 HOSTILE = "<b>er</b>"
@@ -35,7 +37,7 @@ def test_the_table_has_what_balanced_statistics_would_change(diagnoses):
 
 
 def test_the_picture_has_every_layer_of_each_model(diagnoses):
-    rows = distances(diagnoses).rows
+    rows = distances_of_each(diagnoses).rows
     by_model = {name: [r["value"] for r in rows if r["measure"] == name] for name in diagnoses}
     assert by_model[HOSTILE] == [layer.distance for layer in diagnoses[HOSTILE].layers]
     assert max(by_model["balanced"]) < max(by_model[HOSTILE])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from bntricks import Learner, UserError, make
-from bntricks.estimator.labels import NONE
+from bntricks.estimator.data import NO_LABELS
 from bntricks.estimator.lessons import follow, learn_samples
 from bntricks.recipes.lesson import Lesson
 from helpers.tiny import network
@@ -110,19 +110,19 @@ def test_tasks_beyond_those_the_memory_is_shared_among_are_refused():
 
 
 def test_labels_keep_their_outputs_and_are_shown_sorted():
-    labels = NONE.joined(np.array(["d", "b", "d"])).joined(np.array(["c", "b", "longer"]))
+    labels = NO_LABELS.joined(np.array(["d", "b", "d"])).joined(np.array(["c", "b", "longer"]))
     assert labels.outputs.tolist() == ["b", "d", "c", "longer"]
     assert labels.classes.tolist() == ["b", "c", "d", "longer"]
     assert labels.columns(np.array(["longer", "b", "c", "d"])).tolist() == [3, 0, 2, 1]
 
 
 def test_a_list_of_classes_is_given_once():
-    closed = NONE.joined(np.array([5]), listed=[9, 5])
+    closed = NO_LABELS.joined(np.array([5]), listed=[9, 5])
     assert closed.joined(np.array([9])) is closed
     assert closed.joined(np.array([9]), listed=[5, 9, 9]).outputs.tolist() == [5, 9]
     with pytest.raises(UserError, match="classes are now 5, 7, and were 5, 9"):
         closed.joined(np.array([5]), listed=[5, 7])
     with pytest.raises(UserError, match="y holds 'x', not in classes"):
-        NONE.joined(np.array(["x", "y"]), listed=["y"])
+        NO_LABELS.joined(np.array(["x", "y"]), listed=["y"])
     with pytest.raises(UserError, match="now like 'x', and were like 5"):
         closed.joined(np.array(["x"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bntricks.stopping import REQUESTS
+from bntricks.system.stopping import REQUESTS
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
 

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bntricks import NETWORKS, NORMS, OPTIMISERS, imports
+from bntricks import HEADS, NETWORKS, NORMS, OPTIMISERS, RECALIBRATIONS
 from bntricks.methods import METHODS
+from bntricks.plugins import imports
+from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.streams import registry
 from bntricks.training.schedules import SCHEDULES
 
@@ -25,7 +27,8 @@ def mine(weight: float = {weight}) -> Method:
 def forgetful(monkeypatch):
     """What a test registers is forgotten with it."""
     monkeypatch.setattr(registry, "STREAMS", dict(registry.STREAMS))
-    for each in (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS):
+    lists = (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS)
+    for each in (*lists, CORRECTIONS, HEADS, RECALIBRATIONS):
         monkeypatch.setattr(each, "_entries", dict(each.entries()))
         monkeypatch.setattr(each, "_sources", dict(each._sources))
     monkeypatch.setattr(imports, "_LOADED", {})

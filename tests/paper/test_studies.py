@@ -11,7 +11,7 @@ from bntricks.methods import entries
 from bntricks.paper import SCALES, Claim, Side, Study, load_study, study_names
 from bntricks.paper.claims import SPECIAL, SPECIAL_NAMES
 from bntricks.recipes.as_published import concerns
-from bntricks.recipes.symbols import Balanced
+from bntricks.recipes.language import Balanced
 from bntricks.report.verdicts import paper_difference, paper_entry
 from bntricks.runs.config import Config
 from bntricks.runs.norms import published_otherwise

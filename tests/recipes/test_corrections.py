@@ -14,6 +14,7 @@ from bntricks.recipes.stages import AlignWeights, RecalibrateOnMemory
 from bntricks.runs.readings import only_rescores
 from bntricks.runs.record import READINGS
 from bntricks.training.checkpoint import digest
+from bntricks.training.readings import Readings
 from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
@@ -21,9 +22,10 @@ pytestmark = pytest.mark.law
 OLD, NEW, UNSEEN = [0, 1], [2, 3], [4, 5]
 
 
-def learner(name="er", correct="none", tasks=2, **more):
+def learner(name="er", correct="none", tasks=2, observe=lambda learner: None):
     """One that has learned so many tasks of two classes each."""
-    learner = Learner(network(), corrected(make(name), correct), memory=12, lr=0.1, **more)
+    learner = Learner(network(), corrected(make(name), correct), memory=12, lr=0.1)
+    observe(learner)
     for task in range(1, tasks + 1):
         learner.begin([2 * task - 2, 2 * task - 1], *whole(task))
         for x, y in batches(task):
@@ -153,12 +155,13 @@ def test_records_know_by_name_which_corrections_only_rescore():
 
 @pytest.mark.parametrize("name", READINGS)
 def test_reading_off_moves_nothing(name):
-    readings = {each: corrected(make("er"), each) for each in READINGS}
-    with_readings, plain = learner(readings=readings), learner()
+    methods = {each: corrected(make("er"), each) for each in READINGS}
+    with_readings, plain = learner(observe=lambda own: Readings(own, methods)), learner()
+    (readings,) = with_readings.state.observers
     state = digest(with_readings.state_dict())
     x, _ = whole(2)
     direct = learner(correct=name)
-    assert torch.equal(with_readings.read_by(name).scores(x), direct.scores(x))
+    assert torch.equal(readings.read_by(name).scores(x), direct.scores(x))
     assert torch.equal(with_readings.scores(x), plain.scores(x))
     assert digest(with_readings.state_dict()) == state
     assert digest(with_readings.net.state_dict()) == digest(plain.net.state_dict())
@@ -268,19 +271,17 @@ def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compile
 
 @pytest.mark.parametrize("name", READINGS)
 def test_what_was_fitted_says_nothing_of_outputs_that_the_head_has_grown_by(name):
-    readings = {name: corrected(make("er"), name)}
-    trained = learner(correct=name, readings=readings)
+    trained = learner(correct=name)
     x, _ = whole(2)
-    before, read = trained.scores(x), trained.read_by(name).scores(x)
+    before = trained.scores(x)
     trained.grow(8)
-    for scores, then in ((trained.scores(x), before), (trained.read_by(name).scores(x), read)):
-        assert torch.equal(scores[:, :6], then)
-        assert torch.equal(scores.argmax(1), then.argmax(1)) or name in ("bic", "wa-eval")
+    scores = trained.scores(x)
+    assert torch.equal(scores[:, :6], before)
+    assert torch.equal(scores.argmax(1), before.argmax(1)) or name in ("bic", "wa-eval")
     trained.begin([6, 7], x, torch.full((len(x),), 6))
     trained.observe(x[:7], torch.full((7,), 6))
     trained.end(x, torch.full((len(x),), 6))
     assert trained.scores(x).shape == (len(x), 8)
-    assert trained.read_by(name).scores(x).shape == (len(x), 8)
 
 
 def test_copies_that_weigh_as_much_as_one_sample_count_as_one():

@@ -5,7 +5,7 @@ import torch
 
 from bntricks.batch import Batch
 from bntricks.errors import UserError
-from bntricks.model import Model
+from bntricks.model.model import Model
 from bntricks.runs import models
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run

@@ -3,7 +3,7 @@
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.imports import import_code
+from bntricks.plugins.imports import import_code
 from bntricks.report.commands import run_command
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run

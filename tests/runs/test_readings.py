@@ -16,6 +16,7 @@ from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
 from bntricks.sweeps.once import Training, trainings
 from bntricks.training.checkpoint import Checkpoints, digest
+from bntricks.training.readings import Readings
 
 SMALL = {"stream": "seq-digits", "images_per_class": 16, "epochs": 1, "width": 4}
 SMALL |= {"blocks": 1, "stages": 2, "memory": 20}
@@ -128,9 +129,10 @@ LONG = {"images_per_class": 32, "batch": 8, "epochs": 4, "momentum": 0.9}
 def test_methods_whose_phi_follows_another_batch_are_read_off_one_training(trained, reading):
     stream, own = resolve(config(method=trained, **LONG), None)
     stream = stream[:3]
-    outcome, alone = train(own, stream, read=True), train(resolved(method=reading, **LONG), stream)
+    outcome = train(own, stream, readings=True)
+    alone = train(resolved(method=reading, **LONG), stream)
     assert outcome.readings[reading] == {"accuracy": alone.accuracy, "within": alone.within}
-    read = outcome.learner.read_by(reading)
+    read = outcome.reader.read_by(reading)
     assert digest(read.net.state_dict()) == digest(alone.learner.net.state_dict())
     assert digest(read.net.state_dict()) != digest(outcome.learner.net.state_dict())
     assert outcome.learner.state.since_skip is not None  # tracking passes were left out
@@ -138,7 +140,7 @@ def test_methods_whose_phi_follows_another_batch_are_read_off_one_training(train
 
 def test_readings_with_another_phi_leave_their_training_alone():
     stream, own = resolve(config(method="er-cur+buf"), None)
-    read, plain = train(own, stream, read=True), train(own, stream)
+    read, plain = train(own, stream, readings=True), train(own, stream)
     record = describe(own, stream, read)
     for row in (record, record.read_as("er-bnt")):
         assert row.new_share_of_phi == make(row.method).columns()["new_share_of_phi"]
@@ -148,24 +150,12 @@ def test_readings_with_another_phi_leave_their_training_alone():
 
 def test_a_reading_is_not_predicted_with_while_its_phi_is_stale():
     stream, own = resolve(config(method="er-cur+buf"), None)
-    learner, task = build(own, stream, read=True), stream[0]
+    learner, task = build(own, stream), stream[0]
+    reader = Readings(learner, readings(own))
     learner.begin(task.classes, task.train.x, task.train.y)
     learner.observe(task.train.x[:8], task.train.y[:8], horizon=1000)
     with pytest.raises(RuntimeError, match="running statistics lack tracking passes"):
-        learner.read_by("er-bnt").predict(task.test.x)
-
-
-def test_a_head_that_grows_grows_for_the_readings_too():
-    stream, own = resolve(config(method="er-cur+buf"), None)
-    learner, task = build(own, stream, read=True), stream[0]
-    learner.begin(task.classes, task.train.x, task.train.y)
-    learner.observe(task.train.x[:8], task.train.y[:8])
-    before = learner.read_by("er-bnt")
-    scores, phi = before.scores(task.test.x), digest(dict(before.net.named_buffers()))
-    learner.grow(12)
-    after = learner.read_by("er-bnt")
-    assert torch.allclose(after.scores(task.test.x)[:, :10], scores, atol=1e-5)
-    assert digest(dict(after.net.named_buffers())) == phi
+        reader.read_by("er-bnt").predict(task.test.x)
 
 
 @pytest.mark.parametrize(
@@ -213,11 +203,16 @@ class Plug(Checkpoints):
 )
 def test_going_on_gives_the_same_bits_and_readings(tmp_path, options):
     stream, own = resolve(config(**options), None)
-    whole = train(own, stream, read=True)
+    whole = train(own, stream, readings=True)
     with pytest.raises(PulledPlugError):
-        train(own, stream, read=True, checkpoints=Plug(tmp_path, made_with(own, stream), seconds=0))
+        train(
+            own,
+            stream,
+            readings=True,
+            checkpoints=Plug(tmp_path, made_with(own, stream), seconds=0),
+        )
     gone_on = train(
-        own, stream, read=True, checkpoints=Checkpoints(tmp_path, made_with(own, stream))
+        own, stream, readings=True, checkpoints=Checkpoints(tmp_path, made_with(own, stream))
     )
     assert gone_on.accuracy == whole.accuracy
     assert gone_on.readings == whole.readings

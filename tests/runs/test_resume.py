@@ -14,7 +14,7 @@ from bntricks.methods import entries
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
-from bntricks.stopping import postponed
+from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import NEWEST, Checkpoints, digest, pack, unpack
 from bntricks.training.loop import Position, batches
 

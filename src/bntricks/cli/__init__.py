@@ -36,8 +36,8 @@ from bntricks.errors import (
     within_memory,
 )
 from bntricks.files import shown
-from bntricks.imports import own_fault
-from bntricks.stopping import REQUESTS
+from bntricks.plugins.imports import own_fault
+from bntricks.system.stopping import REQUESTS
 
 
 def main() -> NoReturn:

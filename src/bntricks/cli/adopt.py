@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict
 
 from bntricks.cli import console
-from bntricks.cli.models import build_network
+from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
+from bntricks.model.options import NewModel, Value
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from bntricks.model import Model
-    from bntricks.model.samples import ClassSamples
+    from bntricks.model.model import Model
 
 Numbers = Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)]
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -29,10 +28,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGE_SIZE = 224
 
 
-class TrainedNetwork(BaseModel):
+class TrainedNetwork(Value):
     """A network that was trained elsewhere, to go on with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     classes: str | None = None
     """New model around a trained network (--net): its classes in the order of its outputs, as a
@@ -53,39 +50,46 @@ class TrainedNetwork(BaseModel):
     std: Numbers = ()
     """Their standard deviation, likewise."""
 
-    def given(self) -> list[str]:
-        """The options that were used."""
-        return [name for name in type(self).model_fields if getattr(self, name) not in (None, ())]
+
+def in_python(new: NewModel) -> dict[str, Any]:
+    """The options that were given, by their names in Python."""
+    options = new.model_dump(include=set(new.given()) - {"image_size"})
+    if "batch" in options:
+        options["memory_batch"] = new.batch
+    if "augment" in options:
+        options["augment"] = new.augment == "standard"
+    return options
 
 
 def adopted(
-    network: TrainedNetwork,
-    *,
-    net: str,
-    image_size: int | None,
-    augment: bool,
-    skip_unreadable: bool,
-    **how: Any,
+    net: str, network: TrainedNetwork, new: NewModel, device: str, skip_unreadable: bool
 ) -> Model:
-    """A model around the network. `how` are further keywords of `Model.adopt`."""
+    """A model around the trained network that this function builds."""
     from bntricks.doctor.user_network import load_weights
-    from bntricks.model import Model
+    from bntricks.model.model import Model
+    from bntricks.model.samples import gather
     from bntricks.streams import View
 
+    for name in ("width", "blocks", "stages"):
+        if name in new.given():
+            raise UserError("it is for our own ResNet: leave it out with --net", option=name)
     if network.classes is None:
         raise UserError(
             "missing: name the classes of the trained network, in the order of its outputs",
             option="classes",
         )
-    size, mean, std = image_input(network.preprocessing, image_size, network.mean, network.std)
+    size, mean, std = image_input(network.preprocessing, new.image_size, network.mean, network.std)
     names = listed_classes(network.classes)
     module = build_network(net)
     if network.weights is not None:
         load_weights(module, network.weights)
     memory, tests = (
-        None if folder is None else _images(folder, size, skip_unreadable)
+        None if folder is None else read_images(gather, folder, size=size, skip=skip_unreadable)
         for folder in (network.old_images, network.old_tests)
     )
+    options = in_python(new) | {"capacity": new.memory}
+    augment = options.pop("augment", True)
+    options.pop("memory", None)  # the name of old images
     try:
         model = Model.adopt(
             module.eval(),
@@ -94,7 +98,8 @@ def adopted(
             test=tests,
             view=View(mean, std, pad=size // 8 if augment else 0, flip=augment),
             image_size=size,
-            **how,
+            device=device,
+            **options,
         )
     except UserError as error:
         if error.option != "classes" or names != [network.classes]:
@@ -141,25 +146,15 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def _images(folder: Path, size: int, skip: bool) -> ClassSamples:
-    from bntricks.model.samples import gather
-
-    with console.reporting() as report:
-        samples = gather(folder, size=size, skip=skip, report=report)
-    for line in samples.unreadable:
-        console.complain(f"{line}; left out")
-    return samples
-
-
 def _check_scores(model: Model) -> None:
     """Fail before any training if the network does not take such images, gives no scores, or
     cannot be trained or grown."""
     import torch
 
-    from bntricks.devices import forked_generators
     from bntricks.networks.head import grow
     from bntricks.networks.imported import summary
     from bntricks.norm import mode
+    from bntricks.system.devices import forked_generators
 
     black = torch.zeros(2, *model.metadata.shape, dtype=torch.uint8)
     x, outputs = model.view(black, None).to(model.learner.device), len(model.classes)
@@ -214,7 +209,7 @@ def _check_shape(scores: object, outputs: int, when: str = "") -> None:
 
 def _hint_at_order(model: Model) -> None:
     """Say so, before any training, if the network's answers fit its classes in another order."""
-    from bntricks.doctor.order import fitting_order
+    from bntricks.doctor.verdict import fitting_order
     from bntricks.model.summary import answers
     from bntricks.streams import Images
 

@@ -44,7 +44,12 @@ def whole(**limits: int) -> Parameter:
 
 Count = Annotated[int, whole(gte=1)]
 Seeds = Annotated[int, whole(gte=1, lte=10_000)]
-Threads = Annotated[int, whole(gte=1, lte=1024)]
+Threads = Annotated[
+    int,
+    whole(gte=1, lte=1024),
+    Parameter(help="CPU threads. Different counts give different bits."),
+]
+Device = Annotated[str, Parameter(help="Where to compute: cpu, cuda, cuda:N or mps.")]
 Seconds = Annotated[float, Parameter(validator=Number(gte=0))]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=True)]
 Imports = Annotated[
@@ -61,7 +66,7 @@ Paths = tuple[Path, ...]
 def import_all(names: Imports) -> None:
     """Import the user's own code, before anything is looked up by name."""
     if names:
-        from bntricks.imports import import_code
+        from bntricks.plugins.imports import import_code
 
         for name in names:
             import_code(name)

@@ -11,17 +11,17 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import app
-from bntricks.cli.models import check_target, locked, open_model
+from bntricks.cli.models import Net, check_target, locked, open_model
 from bntricks.files import shown
 
 if TYPE_CHECKING:
-    from bntricks.model import Model
+    from bntricks.model.model import Model
 
 Names = Annotated[tuple[str, ...], Parameter(negative=())]
 
 
 @app.command
-def rename_class(model: Path, old: str, new: str, /, *, net: str | None = None) -> None:
+def rename_class(model: Path, old: str, new: str, /, *, net: Net = None) -> None:
     """Give a class of a model another name. What the model answers stays as it is.
 
     Parameters
@@ -32,9 +32,6 @@ def rename_class(model: Path, old: str, new: str, /, *, net: str | None = None) 
         The name it has.
     new
         The name it gets.
-    net
-        An adopted model: what builds its network, as `package.module:function`. It is imported
-        and run.
     """
     with _changed(model, net) as opened:
         opened.rename({old: new})
@@ -42,7 +39,7 @@ def rename_class(model: Path, old: str, new: str, /, *, net: str | None = None) 
 
 
 @app.command
-def remove_class(model: Path, names: Names, /, *, net: str | None = None) -> None:
+def remove_class(model: Path, names: Names, /, *, net: Net = None) -> None:
     """Remove classes from a model: their outputs, their images in its memory and its test images.
 
     Nothing is trained. Images of a removed class are taken for one of the others from now on, or
@@ -55,9 +52,6 @@ def remove_class(model: Path, names: Names, /, *, net: str | None = None) -> Non
         A model file that `bnt learn` wrote. It is replaced in one step.
     names
         The classes to remove.
-    net
-        An adopted model: what builds its network, as `package.module:function`. It is imported
-        and run.
     """
     with _changed(model, net) as opened:
         opened.remove(names)

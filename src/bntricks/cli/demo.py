@@ -190,7 +190,7 @@ def show(records: Sequence[Record], out: Path, note: str | None) -> None:
 
 def examine(records: Sequence[Record]) -> dict[str, Diagnosis]:
     """What φ costs the two compared methods in the first seed that both have."""
-    from bntricks.doctor.run import examine_run
+    from bntricks.doctor.model import examine_run
     from bntricks.runs.resolve import resolve
     from bntricks.streams.sources.fashion import EMBEDDED
 
@@ -211,7 +211,7 @@ def write_page(
     out: Path,
 ) -> Path:
     """The report, opened by what was asked, what came out, a picture, and the doctor's view."""
-    from bntricks.doctor.side_by_side import side_by_side_html
+    from bntricks.doctor.page import side_by_side_html
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
     from bntricks.report.files import write

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import json as encoding
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
-from bntricks.cli.app import Json, Names, Switch, Threads, app
-from bntricks.cli.models import check_target, open_model, prepare
+from bntricks.cli.app import Device, Json, Names, Switch, Threads, app
+from bntricks.cli.models import SkipUnreadable, check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
+from bntricks.model.options import Value
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
     from torch import nn
 
     from bntricks.doctor.groups import BatchesByGroup
+    from bntricks.doctor.images import Photos
 
 
-class Selection(BaseModel):
+class Selection(Value):
     """Which model, and which images in which groups."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     data: Path
     """A folder with one folder of images for each class."""
@@ -60,12 +60,9 @@ class Selection(BaseModel):
     """Use only this many images of each class, the first ones [default: all]."""
     batch: Annotated[int, Field(ge=2)] = 128
     """Images that pass through the network at once."""
-    skip_unreadable: Switch = False
-    """Name images that cannot be read and leave them out, instead of refusing."""
-    device: str = "cpu"
-    """Where to compute: cpu, cuda, cuda:N or mps."""
+    skip_unreadable: SkipUnreadable = False
+    device: Device = "cpu"
     threads: Annotated[Threads, Field(ge=1, le=1024)] = 1
-    """CPU threads. Different counts give different bits."""
 
     @field_validator("groups", mode="before")
     @classmethod
@@ -209,35 +206,23 @@ def recalibrate(
 
 def _open(
     model: Path | None, selection: Selection
-) -> tuple[nn.Module, BatchesByGroup, list[str], Callable[[Path], None]]:
+) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
     """The network, the images to examine it with, its classes if they were given, and how to
     write it."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
-    from bntricks.streams.files.image_files import class_folders
-    from bntricks.streams.sources.folder import image_folder
 
     prepare(selection.device, selection.threads)
-    leave_out = _complain_of if selection.skip_unreadable else None
     groups = [class_names(text, "groups") for text in selection.groups or ()]
     if model is not None and selection.weights is None:
         for option in ("classes", "preprocessing", "image_size", "mean", "std"):
-            if option in selection.model_fields_set:
+            if option in selection.given():
                 raise UserError(
                     "it describes a network of your own: leave it out, a MODEL has its own",
                     option=option,
                 )
         opened = open_model(model, net=selection.net, device=selection.device)
-        source = image_folder(selection.data)
-        images = model_images(
-            opened,
-            source,
-            class_folders(source),
-            groups,
-            shape=opened.metadata.shape,
-            images_per_class=selection.images_per_class,
-            leave_out=leave_out,
-        )
+        images = model_images(opened, _photos(selection), groups)
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None:
         raise UserError(
@@ -247,25 +232,38 @@ def _open(
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
     )
-    source = image_folder(selection.data)
-    folders = class_folders(source)
-    classes = folders if selection.classes is None else listed_classes(selection.classes)
+    photos = _photos(selection)
+    classes = photos.folders if selection.classes is None else listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
     net, images = open_network(
         selection.net,
         selection.weights,
-        source,
-        folders,
+        photos,
         groups,
         classes,
         image_size=size,
         mean=mean,
         std=std,
-        images_per_class=selection.images_per_class,
-        leave_out=leave_out,
         device=selection.device,
     )
     return net, images, classes, partial(save_weights, net)
+
+
+def _photos(selection: Selection) -> Photos:
+    from bntricks.doctor.images import Photos
+    from bntricks.streams.files.image_files import class_folders
+    from bntricks.streams.sources.folder import image_folder
+
+    def leave_out(unreadable: str) -> None:
+        console.complain(f"{unreadable}; left out")
+
+    source = image_folder(selection.data)
+    return Photos(
+        source,
+        class_folders(source),
+        selection.images_per_class,
+        leave_out if selection.skip_unreadable else None,
+    )
 
 
 def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
@@ -274,7 +272,3 @@ def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
     if selection.classes is not None and is_file(Path(selection.classes)):
         inputs.append(Path(selection.classes))
     return inputs
-
-
-def _complain_of(unreadable: str) -> None:
-    console.complain(f"{unreadable}; left out")

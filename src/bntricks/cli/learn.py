@@ -7,17 +7,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.adopt import TrainedNetwork, adopted
+from bntricks.cli.adopt import TrainedNetwork, adopted, in_python
 from bntricks.cli.app import (
     Count,
+    Device,
     Json,
     Seconds,
     Switch,
@@ -25,22 +25,24 @@ from bntricks.cli.app import (
     app,
     flag,
     refuse_misspelt,
-    whole,
 )
 from bntricks.cli.models import (
+    SkipUnreadable,
     check_target,
     examined,
     locked,
     names_before,
     open_model,
     prepare,
+    read_images,
 )
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import RunError, UserError, abbreviated
 from bntricks.files import shown
+from bntricks.model.options import IMAGE_SIZE, NewModel
 
 if TYPE_CHECKING:
-    from bntricks.model import Model
+    from bntricks.model.model import Model
     from bntricks.model.summary import Learned, Score
 
 
@@ -53,24 +55,13 @@ def learn(
     epochs: Count | None = None,
     lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
     held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
-    method: str | None = None,
-    memory: Annotated[int | None, whole(gte=1, lte=1_000_000)] = None,
-    image_size: Annotated[int | None, whole(gte=8, lte=512)] = None,
-    width: Annotated[int | None, whole(gte=1, lte=1024)] = None,
-    blocks: Annotated[int | None, whole(gte=1, lte=64)] = None,
-    stages: Annotated[int | None, whole(gte=1, lte=6)] = None,
-    batch: Annotated[int | None, whole(gte=2, lte=1_000_000)] = None,
-    augment: Literal["standard", "none"] | None = None,
-    optimiser: str | None = None,
-    schedule: str | None = None,
-    tasks: Count | None = None,
-    seed: Annotated[int | None, whole(gte=0, lt=2**32)] = None,
+    new: Annotated[NewModel, Parameter(name="*")] = NewModel(),  # noqa: B008 (frozen)
     net: str | None = None,
-    trained: Annotated[TrainedNetwork | None, Parameter(name="*")] = None,
+    trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
     more: Switch = False,
-    skip_unreadable: Switch = False,
+    skip_unreadable: SkipUnreadable = False,
     without_memory: Switch = False,
-    device: str = "cpu",
+    device: Device = "cpu",
     threads: Threads = 1,
     checkpoint_seconds: Seconds = 120.0,
     json: Json = False,
@@ -107,48 +98,15 @@ def learn(
         or 0.03 for sgd].
     held_out
         Share of each class kept for testing, 100 images at most; 0 to test nothing.
-    method
-        New model: how it learns and rehearses, by its name in `bnt methods` [default:
-        er-even-bnt].
-    memory
-        New model: images it keeps to rehearse [default: 500].
-    image_size
-        New model: side of the squares that images are resized to [default: 32; for a
-        network of your own what --preprocessing says, or 224].
-    width
-        New model: channels of the ResNet's first stage [default: 16].
-    blocks
-        New model: residual blocks in a stage [default: 1].
-    stages
-        New model: stages of the network [default: 4].
-    batch
-        New model: images in a batch of new ones, and of rehearsed ones [default: 64].
-    augment
-        New model: random crop and flip, or neither [default: standard].
-    optimiser
-        New model: how parameters move, `adamw` or `sgd` [default: adamw].
-    schedule
-        New model: how the learning rate changes while a folder is learned, `one-cycle` or
-        `constant` [default: one-cycle].
-    tasks
-        New model: how many folders it will learn; GEM and A-GEM need to know.
-    seed
-        New model: decides initial weights, order, crops and what is kept [default: 0].
     net
         A model around a network of your own: what builds it, as `package.module:function`. It is
         imported and run.
     more
         Classes of the folder may be known already: continue training them on these images. Those
         that the model has already are left out.
-    skip_unreadable
-        Name images that cannot be read and leave them out, instead of refusing.
     without_memory
         Leave the memory and the test images out of the file: it holds no images and predicts the
         same, but cannot be taught more.
-    device
-        Where to compute: cpu, cuda, cuda:N or mps.
-    threads
-        CPU threads. Different counts give different bits.
     checkpoint_seconds
         Time between checkpoints of the lesson, in seconds.
     json
@@ -157,66 +115,42 @@ def learn(
         New model: the method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
-    from bntricks.model.create import IMAGE_SIZE, METHOD, create, protocol
+    from bntricks.model.create import create, protocol
     from bntricks.model.file import lesson_file
     from bntricks.model.learn import check_can_learn, teach
     from bntricks.model.samples import gather
     from bntricks.model.unfinished import checkpoints
 
-    if (method or METHOD) in entries():
-        refuse_misspelt(hyper.keys() - find(method or METHOD).hyper().keys(), "learn")
+    if new.method in entries():
+        refuse_misspelt(hyper.keys() - find(new.method).hyper().keys(), "learn")
+    new = new.model_copy(update={"hyper": hyper} if hyper else {})
     prepare(device, threads)
     check_target(into)
-    fixed = {
-        "method": method,
-        "memory": memory,
-        "image_size": image_size,
-        "width": width,
-        "blocks": blocks,
-        "stages": stages,
-        "batch": batch,
-        "augment": augment,
-        "optimiser": optimiser,
-        "schedule": schedule,
-        "tasks": tasks,
-        "seed": seed,
-        "hyper": hyper or None,
-    }
-    trained = trained or TrainedNetwork()
-    choices: dict[str, Any] = {name: value for name, value in fixed.items() if value is not None}
     with stdout_reserved(), locked(into) as exists:
-        model, size = None, image_size or IMAGE_SIZE
-        if exists and (choices or trained.given()):
-            names = ", ".join(map(flag, chain(choices.pop("hyper", ()), choices, trained.given())))
-            raise UserError(
-                f"{shown(into)} already exists, and a model keeps what it was made with: leave out "
-                f"{names}, or give --into another file to make a new one"
-            )
+        model = None
         if exists:
+            if choices := [*hyper, *(n for n in new.given() if n != "hyper"), *trained.given()]:
+                raise UserError(
+                    f"{shown(into)} already exists, and a model keeps what it was made with: leave "
+                    f"out {', '.join(map(flag, choices))}, or give --into another file to make a "
+                    "new one"
+                )
             model = open_model(into, net=net, device=device)
             check_can_learn(model)
-            size = model.metadata.shape[-1]
-        else:  # so that a mistake is reported before any image is read
-            checked = {"method", "tasks", "hyper", "optimiser", "schedule"}
-            protocol(**{name: choices[name] for name in choices.keys() & checked})
-            if net is None and trained.given():
+        else:
+            protocol(new)  # so that a mistake is reported before any image is read
+            if net is not None:
+                model = adopted(net, trained, new, device, skip_unreadable)
+            elif trained.given():
                 raise UserError(
                     "it describes a trained network: say what builds it, with --net "
                     "package.module:function",
                     option=trained.given()[0],
                 )
-            if net is not None:
-                model = _adopted(net, trained, choices, device, skip_unreadable)
-                size = model.metadata.shape[-1]
-        with console.reporting() as report:
-            samples = gather(
-                folder, size=size, held_out=held_out, skip=skip_unreadable, report=report
-            )
-        for line in samples.unreadable:
-            console.complain(f"{line}; left out")
+        size = model.metadata.shape[-1] if model else new.image_size or IMAGE_SIZE
+        samples = read_images(gather, folder, size=size, held_out=held_out, skip=skip_unreadable)
         if model is None:
-            choices.pop("image_size", None)  # the samples have it
-            model = create(samples, device=device, **_as_in_python(choices))
+            model = create(samples, device=device, **in_python(new))
         with _continued(lesson_file(into)):
             with console.progress(lines=True) as sink:
                 keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
@@ -225,8 +159,8 @@ def learn(
                 )
             before = None
             if exists and learned.learn_again:
-                names = names_before(into)  # a killed command may have kept it already
-                before = next(n for n in names if not n.exists() or n.samefile(into))
+                places = names_before(into)  # a killed command may have kept it already
+                before = next(p for p in places if not p.exists() or p.samefile(into))
             model.save(into, memory=not without_memory, keep=before)
     if json:
         verdict, kept = None, None if before is None else str(before)
@@ -279,29 +213,6 @@ def _print_retry(
         f"\nthe model as it was before is kept in {shown(before)}; to learn again from it, with "
         f"--epochs and --lr as you choose:\n    {shown(shlex.join(command))} {' '.join(flags)}"
     )
-
-
-def _as_in_python(choices: dict[str, Any]) -> dict[str, Any]:
-    """What `create` and `adopt` call these choices."""
-    named = dict(choices)
-    if "batch" in named:
-        named["memory_batch"] = named["batch"]
-    if "augment" in named:
-        named["augment"] = named["augment"] == "standard"
-    return named
-
-
-def _adopted(
-    net: str, trained: TrainedNetwork, choices: dict[str, Any], device: str, skip_unreadable: bool
-) -> Model:
-    """A model around a trained network, which brings its own shape."""
-    shape = [name for name in ("width", "blocks", "stages") if name in choices]
-    if shape:
-        raise UserError("it is for our own ResNet: leave it out with --net", option=shape[0])
-    how = {"augment": True, "image_size": None, **_as_in_python(choices)}
-    if "memory" in how:
-        how["capacity"] = how.pop("memory")
-    return adopted(trained, net=net, device=device, skip_unreadable=skip_unreadable, **how)
 
 
 def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.printing import stdout_reserved
@@ -17,12 +19,30 @@ from bntricks.files import held, leftovers, quoted, regular_file, shown, writing
 if TYPE_CHECKING:
     from torch import nn
 
-    from bntricks.model import Model
+    from bntricks.model.model import Model
+    from bntricks.model.samples import ClassSamples
+    from bntricks.streams.files.image_files import ImageFiles
+
+Net = Annotated[
+    str | None,
+    Parameter(
+        help="An adopted model: what builds its network, as `package.module:function`. It is "
+        "imported and run."
+    ),
+]
+SkipUnreadable = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="Name images that cannot be read and leave them out, instead of refusing.",
+    ),
+]
+S = TypeVar("S", "ClassSamples", "ImageFiles")
 
 
 def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
     """The model in a file. `net` names the function that builds an adopted network."""
-    from bntricks.model import Model
+    from bntricks.model.model import Model
 
     network = None if net is None else build_network(net)
     return Model.load(path, net=network, device=device)
@@ -35,6 +55,15 @@ def build_network(where: str) -> nn.Module:
     console.complain(f"importing and running {where}")
     with stdout_reserved():
         return called(where)
+
+
+def read_images(read: Callable[..., S], *given: Any, skip: bool, **how: Any) -> S:
+    """What this function reads, with its progress, and a line for each file that is left out."""
+    with console.reporting() as report:
+        images = read(*given, skip=skip, report=report, **how)
+    for line in images.unreadable:
+        console.complain(f"{line}; left out")
+    return images
 
 
 def prepare(device: str, threads: int) -> None:

@@ -12,15 +12,24 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Json, Paths, Switch, Threads, app
-from bntricks.cli.models import check_target, check_targets, examined, open_model, prepare
+from bntricks.cli.app import Count, Device, Json, Paths, Switch, Threads, app
+from bntricks.cli.models import (
+    Net,
+    SkipUnreadable,
+    check_target,
+    check_targets,
+    examined,
+    open_model,
+    prepare,
+    read_images,
+)
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import commit, held, shown, writing
 
 if TYPE_CHECKING:
-    from bntricks.model import Model
     from bntricks.model.answers import Answer, Candidate
+    from bntricks.model.model import Model
 
 Share = Annotated[float, Parameter(validator=Number(gte=0, lte=1))]
 UNKNOWN = "unknown"
@@ -37,9 +46,9 @@ def predict(
     threshold: Share | None = None,
     unknown: Path | None = None,
     false_acceptance: Share | None = None,
-    net: str | None = None,
-    skip_unreadable: Switch = False,
-    device: str = "cpu",
+    net: Net = None,
+    skip_unreadable: SkipUnreadable = False,
+    device: Device = "cpu",
     threads: Threads = 1,
     json: Json = False,
     csv: Switch = False,
@@ -73,15 +82,6 @@ def predict(
     false_acceptance
         With --unknown: the share of its images that the chosen threshold may let pass
         [default: 0.05].
-    net
-        An adopted model: what builds its network, as `package.module:function`. It is imported
-        and run.
-    skip_unreadable
-        Name images that cannot be read and leave them out, instead of refusing.
-    device
-        Where to compute: cpu, cuda, cuda:N or mps.
-    threads
-        CPU threads. Different counts give different bits.
     json
         Print an array of {path, label, probability}; the label is null where it is unknown, and
         there is also the `threshold`. With --top there are also `candidates`, with
@@ -103,10 +103,7 @@ def predict(
     shape = opened.metadata.shape
     if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
         raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
-    with console.reporting() as report:
-        photos = read_files(find_images(images), shape[-1], skip=skip_unreadable, report=report)
-    for line in photos.unreadable:
-        console.complain(f"{line}; left out")
+    photos = read_images(read_files, find_images(images), shape[-1], skip=skip_unreadable)
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
     elif threshold is not None:
@@ -137,7 +134,7 @@ def export(
     pt2: Path | None = None,
     safetensors: Path | None = None,
     card: Path | None = None,
-    net: str | None = None,
+    net: Net = None,
     force: Switch = False,
 ) -> None:
     """Write a model for use elsewhere.
@@ -162,9 +159,6 @@ def export(
     card
         A model card to write, in Markdown: what was learned when, accuracy by class on held-out
         images, and what the doctor says.
-    net
-        An adopted model: what builds its network, as `package.module:function`. It is imported
-        and run.
     force
         Replace files that are there already.
     """
@@ -224,10 +218,7 @@ def _measured(
             option="unknown",
             value=folder,
         )
-    with console.reporting() as report:
-        others = read_files(files, size, skip=skip, report=report)
-    for line in others.unreadable:
-        console.complain(f"{line}; left out")
+    others = read_images(read_files, files, size, skip=skip)
     rate = FALSE_ACCEPTANCE if rate is None else rate
     with stdout_reserved():
         passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)

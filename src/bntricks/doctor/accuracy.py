@@ -6,7 +6,7 @@ Every set of statistics sees the same samples, so differences are paired sample 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal
@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bntricks.devices import to_device
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
 from bntricks.intervals import normal_quantile
 from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import Report
+from bntricks.system.devices import to_device
 
 Scores = Callable[[nn.Module, Tensor], Tensor]
 """From a network and its inputs to a score for every class, [N, C]."""
@@ -97,49 +97,38 @@ class Tally:
         return float(100 * (self.correct[row] / self.samples).mean())
 
 
-class PairedCounts:
-    """Counts right answers under several sets of statistics, or with several remedies, on the same
-    samples, class by class."""
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The network with other statistics, and perhaps with its logits rescored."""
 
-    def __init__(self, rows: int) -> None:
-        self._samples: Counter[int] = Counter()
-        self._counts: dict[int, Counts] = defaultdict(lambda: np.zeros((3, rows), np.int64))
-
-    def add(self, labels: Counts, right: NDArray[np.bool_]) -> None:  # [N], [rows, N]
-        changes = np.stack([right, right & ~right[0], right[0] & ~right])
-        for label in np.unique(labels).tolist():
-            own = labels == label
-            self._samples[label] += int(own.sum())
-            self._counts[label] += changes[:, :, own].sum(-1)
-
-    def tally(self, pairs: Iterable[Counter[tuple[int, int]]] = ()) -> Tally:
-        samples = np.array(list(self._samples.values()))
-        correct, gained, lost = np.stack([self._counts[label] for label in self._samples], -1)
-        return Tally(samples, correct, gained, lost, tuple(pairs))
+    statistics: Statistics
+    rescore: Callable[[Tensor], Tensor] | None = None
 
 
 def measure(
     net: nn.Module,
     groups: Sequence[Group],
     batches_by_group: BatchesByGroup,
-    statistics: Sequence[Statistics],
+    trials: Sequence[Trial],
     scores: Scores,
     size: int,
     report: Report,
 ) -> tuple[Tally, ...]:
-    """Each group's answers under every set of statistics, in one pass over the samples. The first
-    set is the one that the others are compared with."""
+    """Each group's answers in every trial, in one pass over the samples. The first trial is the one
+    that the others are compared with."""
     tallies: list[Tally] = []
-    for name, batches in batches_by_group.items():
+    for name in batches_by_group:
         report("measuring accuracy", len(tallies), len(groups))
-        parts = (
-            part
-            for xs, ys in checked_batches(name, batches)
-            for part in zip(torch.split(xs, size), torch.split(ys, size), strict=True)
-        )
-        tallies.append(_tally(net, name, parts, statistics, scores, groups))
+        parts = in_parts(batches_by_group, name, size)
+        tallies.append(_tally(net, name, parts, trials, scores, groups))
     report("measuring accuracy", len(groups), len(groups))
     return tuple(tallies)
+
+
+def in_parts(batches_by_group: BatchesByGroup, name: str, size: int) -> Iterator[Labelled]:
+    """The batches of a group, none of more than `size` samples."""
+    for xs, ys in checked_batches(name, batches_by_group[name]):
+        yield from zip(torch.split(xs, size), torch.split(ys, size), strict=True)
 
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
@@ -160,9 +149,9 @@ def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:
 
 
 @torch.no_grad()
-def _answers(net: nn.Module, x: Tensor, scores: Scores) -> tuple[Counts, int]:
-    """The class of each sample, and how many classes there are."""
-    with mode(net, training=False):
+def outputs_with(statistics: Statistics, net: nn.Module, x: Tensor, scores: Scores) -> Tensor:
+    """The network's scores for these samples, with other statistics."""
+    with swapped(net, statistics), mode(net, training=False):
         output = scores(net, inputs_for(net)(x))
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(x):
         kind = list(output.shape) if isinstance(output, Tensor) else f"a {type(output).__name__}"
@@ -170,38 +159,51 @@ def _answers(net: nn.Module, x: Tensor, scores: Scores) -> tuple[Counts, int]:
             f"the model returns {kind} for {len(x)} samples: the doctor needs a score for every "
             "class, [N, C]; pass scores=, a function of the model and x that returns them"
         )
-    finite = output.isfinite().all(1)
-    return output.argmax(1).where(finite, NO_ANSWER).cpu().numpy(), output.shape[1]
+    return output
 
 
 def _tally(
     net: nn.Module,
     name: str,
     batches: Iterable[Labelled],
-    statistics: Sequence[Statistics],
+    trials: Sequence[Trial],
     scores: Scores,
     groups: Sequence[Group],
 ) -> Tally:
-    counts = PairedCounts(len(statistics))
-    pairs = [Counter[tuple[int, int]]() for _ in statistics]
-    empty = True
+    samples: Counter[int] = Counter()
+    counts: dict[int, Counts] = defaultdict(lambda: np.zeros((3, len(trials)), np.int64))
+    pairs = [Counter[tuple[int, int]]() for _ in trials]
     for x, y in batches:
-        empty = False
         labels = y.cpu().numpy()
-        right = []
-        for moments, own in zip(statistics, pairs, strict=True):
-            with swapped(net, moments):
-                answers, outputs = _answers(net, x, scores)
-            _check_labels(groups, outputs)
-            own.update(zip(labels.tolist(), answers.tolist(), strict=True))
-            right.append(answers == labels)
-        counts.add(labels, np.stack(right))
-    if empty:
+        answers = np.stack([own.cpu().numpy() for own in _answers(net, x, trials, scores, groups)])
+        for own, answered in zip(pairs, answers.tolist(), strict=True):
+            own.update(zip(labels.tolist(), answered, strict=True))
+        right = answers == labels  # [trials, N]
+        changes = np.stack([right, right & ~right[0], right[0] & ~right])
+        for label in np.unique(labels).tolist():
+            of_class = labels == label
+            samples[label] += int(of_class.sum())
+            counts[label] += changes[:, :, of_class].sum(-1)
+    if not samples:
         raise UserError(f"group {name!r} has no samples to measure accuracy on: give more")
-    return counts.tally(pairs)
+    correct, gained, lost = np.stack([counts[label] for label in samples], -1)
+    return Tally(np.array(list(samples.values())), correct, gained, lost, tuple(pairs))
 
 
-def _check_labels(groups: Sequence[Group], outputs: int) -> None:
+def _answers(
+    net: nn.Module, x: Tensor, trials: Sequence[Trial], scores: Scores, groups: Sequence[Group]
+) -> Iterator[Tensor]:
+    """The class of each sample in every trial."""
+    passed: dict[int, Tensor] = {}  # one forward for each φ
+    for trial in trials:
+        if (phi := id(trial.statistics)) not in passed:
+            passed[phi] = outputs_with(trial.statistics, net, x, scores)
+            check_labels(groups, passed[phi].shape[1])
+        output = passed[phi] if trial.rescore is None else trial.rescore(passed[phi].float())
+        yield output.argmax(1).where(output.isfinite().all(1), NO_ANSWER)
+
+
+def check_labels(groups: Sequence[Group], outputs: int) -> None:
     for group in groups:
         for label in group.classes:
             if not 0 <= label < outputs:

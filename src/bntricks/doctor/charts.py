@@ -10,6 +10,7 @@ import altair as alt
 
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
+from bntricks.doctor.tables import Diagnoses
 from bntricks.doctor.verdict import FAR
 from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure
 
@@ -50,6 +51,21 @@ def distances(diagnosis: Diagnosis) -> Figure:
         f"are its parts. Dashed: {FAR}, from where on a layer counts as far."
     )
     return Figure("distance", "Distance of φ from the balanced population", text, chart, rows)
+
+
+def distances_of_each(diagnoses: Diagnoses) -> Figure:
+    """How far the φ of each model is from its balanced population, by depth."""
+    rows = [
+        {"depth": depth, "layer": layer.name, "measure": name, "value": layer.distance}
+        for name, each in diagnoses.items()
+        for depth, layer in enumerate(each.layers, start=1)
+    ]
+    text = (
+        "From the input on the left to the output on the right, in standard deviations, √(2·KL). "
+        f"Dashed: {FAR}, from where on a layer counts as far."
+    )
+    chart = by_depth(rows, tuple(diagnoses), DISTANCE, dashed=FAR)
+    return Figure("distances", "Distance of φ from the balanced population", text, chart, rows)
 
 
 def lean(diagnosis: Diagnosis) -> Figure:

@@ -18,16 +18,16 @@ from statistics import mean
 import torch
 from torch import Tensor, nn
 
-from bntricks.devices import forked_generators
 from bntricks.doctor.accuracy import (
     Counterfactual,
     Scores,
+    Trial,
     counterfactual,
     inputs_for,
     measure,
     network_outputs,
 )
-from bntricks.doctor.gap import Remedy, in_words, split_gap
+from bntricks.doctor.gap import Remedy, in_words, remedy, remedy_trials
 from bntricks.doctor.groups import (
     BATCH_SIZE,
     Batches,
@@ -44,11 +44,11 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.order import Order, fitting_order
-from bntricks.doctor.verdict import Verdict, judge, order_warning, remarks
+from bntricks.doctor.verdict import Order, Verdict, fitting_order, judge, order_warning, remarks
 from bntricks.errors import UserError
-from bntricks.norm import Moments, check_layers, layers, moments, phi, recalibrate
+from bntricks.norm import Moments, Statistics, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
+from bntricks.system.devices import forked_generators
 
 AS_IS = "as it is"
 BALANCED = "balanced"
@@ -136,20 +136,26 @@ def diagnose(
         varieties: list[float] = []
         for group in groups:
             report("estimating moments", len(by_group), len(groups) + 1)
-            own, share = _moments_of_group(net, group, estimating[group.name], size)
-            by_group[group.name] = own
+            by_group[group.name], share = _moments_of_group(
+                net, group, estimating[group.name], size
+            )
             varieties.append(share)
         report("estimating moments", len(groups), len(groups) + 1)
         joint = balanced_batches(estimating_groups, estimating, size)
         balanced = moments(net, map(inputs_for(net), joint))
         measured = measure_layers(net, balanced, by_group, class_shares(groups))
-        statistics = {AS_IS: {}, BALANCED: balanced}
-        statistics |= {f"only {name}": group.whole for name, group in by_group.items()}
-        tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
-        remedies = split_gap(net, groups, estimating, measuring, balanced, scores, size)
+        own: Statistics = {}
+        phis = {AS_IS: own, BALANCED: balanced}
+        phis |= {f"only {name}": group.whole for name, group in by_group.items()}
+        cures = remedy_trials(net, groups, estimating, own, balanced, scores, size)
+        trials = [*map(Trial, phis.values()), *cures.values()]
+        tallies = measure(net, groups, measuring, trials, scores, size, report)
     groups = tuple(replace(g, variety=v) for g, v in zip(groups, varieties, strict=True))
     unused = [name for name in layers(net) if name not in balanced]
-    tried = tuple(counterfactual(row, name, groups, tallies) for row, name in enumerate(statistics))
+    tried = tuple(counterfactual(row, name, groups, tallies) for row, name in enumerate(phis))
+    remedies = tuple(
+        remedy(row, name, groups, tallies) for row, name in enumerate(cures, len(phis))
+    )
     verdict = judge(groups, measured, tried[0], tried[1])
     if remedies:
         verdict = replace(verdict, evidence=(*verdict.evidence, in_words(remedies)))
@@ -189,9 +195,11 @@ def repair(
     report("estimating moments", 0, None)
     joint = balanced_batches(tuple(map(first_half, groups)), estimating, size)
     recalibrate(net, map(inputs_for(net), joint))
-    statistics = {AS_IS: before, BALANCED: {}}
-    tallies = measure(net, groups, measuring, list(statistics.values()), scores, size, report)
-    first, second = (counterfactual(k, name, groups, tallies) for k, name in enumerate(statistics))
+    trials = [Trial(before), Trial({})]
+    tallies = measure(net, groups, measuring, trials, scores, size, report)
+    first, second = (
+        counterfactual(k, name, groups, tallies) for k, name in enumerate((AS_IS, BALANCED))
+    )
     return Repair(first, second, fitting_order(tally.pairs[1] for tally in tallies))
 
 

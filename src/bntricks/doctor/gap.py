@@ -9,7 +9,7 @@ of the samples that is not measured on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,21 +18,18 @@ from torch import Tensor, nn
 
 from bntricks.doctor.accuracy import (
     Difference,
-    PairedCounts,
     Scores,
     Tally,
+    Trial,
+    check_labels,
+    in_parts,
     inputs_for,
+    outputs_with,
     paired_difference,
 )
-from bntricks.doctor.groups import (
-    BatchesByGroup,
-    Group,
-    Labelled,
-    checked_batches,
-    class_shares,
-)
+from bntricks.doctor.groups import BatchesByGroup, Group, checked_batches, class_shares
 from bntricks.networks.head import last_linear, seen_by_head
-from bntricks.norm import Statistics, mode, swapped
+from bntricks.norm import Statistics, mode
 
 Rescore = Callable[[Tensor], Tensor]
 
@@ -53,34 +50,47 @@ class Remedy:
     """What becomes of accuracy over all classes."""
 
 
-def split_gap(
+def remedy_trials(
     net: nn.Module,
     groups: Sequence[Group],
     estimating: BatchesByGroup,
-    measuring: BatchesByGroup,
+    own: Statistics,
     balanced: Statistics,
     scores: Scores,
     size: int,
-) -> tuple[Remedy, ...]:
+) -> dict[str, Trial]:
     """The network as it is, and with every remedy. Empty if groups share classes, or if scores are
     not the outputs of the network's last linear layer: then there is no head to put right."""
     classes = [label for group in groups for label in group.classes]
     if len(classes) > len(set(classes)) or not _scored_by_head(net, estimating, scores):
-        return ()
-    read = _Reader(net, scores, size)
+        return {}
+    check_labels(groups, last_linear(net).out_features)
     aligned = _aligned(last_linear(net), groups)
-    own: Statistics = {}
-    priors = [_prior(read, groups, estimating, statistics) for statistics in (own, balanced)]
-    remedies: dict[str, tuple[Statistics, Rescore]] = {
-        AS_IT_IS: (own, _same),
-        PHI: (balanced, _same),
-        HEAD: (own, aligned),
-        PRIOR: (own, priors[0]),
-        f"{PHI} and {HEAD}": (balanced, aligned),
-        f"{PHI} and {PRIOR}": (balanced, priors[1]),
+
+    def even(phi: Statistics) -> Rescore:
+        return _even_prior(net, groups, estimating, phi, scores, size)
+
+    return {
+        AS_IT_IS: Trial(own),
+        PHI: Trial(balanced),
+        HEAD: Trial(own, aligned),
+        PRIOR: Trial(own, even(own)),
+        f"{PHI} and {HEAD}": Trial(balanced, aligned),
+        f"{PHI} and {PRIOR}": Trial(balanced, even(balanced)),
     }
-    tallies = [_tally(read, name, measuring, list(remedies.values())) for name in measuring]
-    return tuple(_remedy(row, name, groups, tallies) for row, name in enumerate(remedies))
+
+
+def remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]) -> Remedy:
+    """What was measured in the trial of this row and name."""
+    shares = np.array(class_shares(groups))
+    gap_weights = np.append(-shares[:-1] / shares[:-1].sum(), 1.0)
+    accuracy = np.array([tally.accuracy(row) for tally in tallies])
+    return Remedy(
+        name=name,
+        gap=float(gap_weights @ accuracy),
+        closed=paired_difference(-gap_weights, tallies, row),
+        all_difference=paired_difference(shares, tallies, row),
+    )
 
 
 def in_words(remedies: Sequence[Remedy]) -> str:
@@ -99,28 +109,6 @@ def _closing(remedy: Remedy) -> str:
     closed = f"{remedy.name} {remedy.closed.points:.1f} ({remedy.closed.interval})"
     reversed_gap = round(remedy.gap, 1)
     return f"{closed}, which reverses it to {reversed_gap:.1f}" if reversed_gap < 0 else closed
-
-
-class _Reader:
-    """Logits of a network, with other statistics."""
-
-    def __init__(self, net: nn.Module, scores: Scores, size: int) -> None:
-        self.net, self.scores, self.size = net, scores, size
-        self.prepare = inputs_for(net)
-
-    def parts(self, name: str, batches: BatchesByGroup) -> Iterator[Labelled]:
-        for xs, ys in checked_batches(name, batches[name]):
-            parts = zip(torch.split(xs, self.size), torch.split(ys, self.size), strict=True)
-            yield from parts
-
-    @torch.no_grad()
-    def logits(self, x: Tensor, statistics: Statistics) -> Tensor:
-        with swapped(self.net, statistics), mode(self.net, training=False):
-            return self.scores(self.net, self.prepare(x)).float()
-
-
-def _same(logits: Tensor) -> Tensor:
-    return logits
 
 
 @torch.no_grad()
@@ -148,15 +136,20 @@ def _aligned(linear: nn.Linear, groups: Sequence[Group]) -> Rescore:
     return lambda logits: torch.lerp(bias, logits, scale)
 
 
-def _prior(
-    read: _Reader, groups: Sequence[Group], estimating: BatchesByGroup, statistics: Statistics
+def _even_prior(
+    net: nn.Module,
+    groups: Sequence[Group],
+    estimating: BatchesByGroup,
+    phi: Statistics,
+    scores: Scores,
+    size: int,
 ) -> Rescore:
     """Logits without the log of each class's mean probability where all classes are as frequent."""
     sums: dict[int, Tensor] = {}
     counts: dict[int, int] = {}
     for group in groups:
-        for x, y in read.parts(group.name, estimating):
-            p = read.logits(x, statistics).softmax(1).cpu()
+        for x, y in in_parts(estimating, group.name, size):
+            p = outputs_with(phi, net, x, scores).float().softmax(1).cpu()
             for label in sorted(set(y.tolist())):
                 own = p[y.cpu() == label]
                 sums[label] = sums.get(label, 0) + own.double().sum(0)
@@ -168,31 +161,3 @@ def _prior(
     adjustment[known] = log_mean[known].mean() - log_mean[known]
     adjustment = adjustment.float()
     return lambda logits: logits + adjustment.to(logits.device)
-
-
-def _tally(
-    read: _Reader,
-    name: str,
-    measuring: BatchesByGroup,
-    remedies: Sequence[tuple[Statistics, Rescore]],
-) -> Tally:
-    counts = PairedCounts(len(remedies))
-    for x, y in read.parts(name, measuring):
-        # One forward for each φ.
-        logits = {id(s): read.logits(x, s) for s in {id(s): s for s, _ in remedies}.values()}
-        labels = y.cpu()
-        answers = [rescore(logits[id(s)]).argmax(1).cpu() for s, rescore in remedies]
-        counts.add(labels.numpy(), np.stack([(own == labels).numpy() for own in answers]))
-    return counts.tally()
-
-
-def _remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]) -> Remedy:
-    shares = np.array(class_shares(groups))
-    gap_weights = np.append(-shares[:-1] / shares[:-1].sum(), 1.0)
-    accuracy = np.array([tally.accuracy(row) for tally in tallies])
-    return Remedy(
-        name=name,
-        gap=float(gap_weights @ accuracy),
-        closed=paired_difference(-gap_weights, tallies, row),
-        all_difference=paired_difference(shares, tallies, row),
-    )

@@ -4,6 +4,7 @@ block at a time, so that a folder of any size fits into memory."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
@@ -26,23 +27,30 @@ View = Callable[[Tensor], Tensor]
 LUMINANCE = (0.299, 0.587, 0.114)
 
 
+@dataclass(frozen=True, slots=True)
+class Photos:
+    """A folder of class folders, and which of its images are used."""
+
+    source: Folder
+    folders: Sequence[str]
+    images_per_class: int | None = None
+    """The first ones of each class."""
+    leave_out: Callable[[str], None] | None = None
+    """Told of each file that cannot be read, which is left out; without it, one is refused."""
+
+
 def image_groups(
-    source: Folder,
-    folders: Collection[str],
+    photos: Photos,
     groups: Sequence[Sequence[str]],
     classes: Sequence[str],
     view: View,
     *,
     size: int,
-    images_per_class: int | None = None,
-    leave_out: Callable[[str], None] | None = None,
 ) -> BatchesByGroup:
-    """The images of each group of class names; a label is the class's position in `classes`.
-
-    A file that cannot be read is refused, or else `leave_out` is told of it, and it is left out.
-    """
+    """The images of each group of class names; a label is the class's position in `classes`."""
+    source, leave_out = photos.source, photos.leave_out
     listed = [name for group in groups for name in group]
-    _check_names(listed, folders, classes)
+    _check_names(listed, photos.folders, classes)
     if len(groups) < 2:
         raise UserError(
             "the doctor compares at least two groups: list the classes in the order they were "
@@ -59,7 +67,9 @@ def image_groups(
     labels = {name: index for index, name in enumerate(classes)}
     batches_by_group: dict[str, Batches] = {}
     for group in groups:
-        labelled = [(f, labels[name]) for name in group for f in files[name][:images_per_class]]
+        labelled = [
+            (f, labels[name]) for name in group for f in files[name][: photos.images_per_class]
+        ]
         batches_by_group[abbreviated(group, 3)] = partial(_batches, source, labelled, view, size)
     return batches_by_group
 

@@ -1,35 +1,31 @@
-"""The doctor and a `bntricks.Model`: the groups are its tasks. Nothing else here knows models."""
+"""The doctor and what was trained here, a `Model` or a run that kept its network: the groups are
+its tasks. Nothing else here knows models or runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from bntricks.doctor.diagnosis import diagnose
+from bntricks.doctor.diagnosis import Diagnosis, diagnose
 from bntricks.doctor.groups import MIN_SAMPLES, BatchesByGroup, Labelled
-from bntricks.doctor.images import check_accepts, image_groups
+from bntricks.doctor.images import Photos, check_accepts, image_groups
 from bntricks.doctor.verdict import Verdict
 from bntricks.errors import UserError
-from bntricks.streams.files.archive import Folder
+from bntricks.runs import network
+from bntricks.streams import Images, Stream, View
 
 if TYPE_CHECKING:
-    from bntricks.model import Model
+    from bntricks.model.model import Model
+    from bntricks.runs.record import Record
 
 
 def model_images(
-    model: Model,
-    source: Folder,
-    folders: Collection[str],
-    groups: Sequence[Sequence[str]] = (),
-    *,
-    shape: Sequence[int],
-    images_per_class: int | None = None,
-    leave_out: Callable[[str], None] | None = None,
+    model: Model, photos: Photos, groups: Sequence[Sequence[str]] = ()
 ) -> BatchesByGroup:
-    """Images to examine a model with, by task or in these groups; `shape` is that of a sample."""
-    if len(shape) != 3:
+    """Images to examine a model with, by task or in these groups."""
+    if len(shape := model.metadata.shape) != 3:
         raise UserError("this model does not take images: examine it in Python, with diagnose")
     if _classifier_moves(model):
         raise UserError(
@@ -43,14 +39,7 @@ def model_images(
             remedy="groups",
         )
     batches_by_group = image_groups(
-        source,
-        folders,
-        groups or model.groups,
-        model.classes,
-        lambda x: model.view(x, None),
-        size=shape[-1],
-        images_per_class=images_per_class,
-        leave_out=leave_out,
+        photos, groups or model.groups, model.classes, lambda x: model.view(x, None), size=shape[-1]
     )
     check_accepts(model.net, batches_by_group)
     return batches_by_group
@@ -73,6 +62,21 @@ def checkup(model: Model) -> Verdict | None:
         if all(_covers(stored[task], measuring[task]) for task in measuring):
             return diagnose(model.net, stored, held_out=measuring).verdict
     return diagnose(model.net, measuring).verdict
+
+
+def examine_run(record: Record, stream: Stream) -> Diagnosis:
+    """What φ costs the network of this run, whose method classifies by the linear layer. Moments
+    are those of the training images, and accuracy is measured on the test images."""
+    net = network.load(record, stream)
+    view = View(stream.mean, stream.std)
+
+    def batches(images: Images) -> list[Labelled]:
+        return [(view(images.x), images.y)]
+
+    names = [" and ".join(stream.class_names[k] for k in task.classes) for task in stream]
+    training = {name: batches(task.train) for name, task in zip(names, stream, strict=True)}
+    test = {name: batches(task.test) for name, task in zip(names, stream, strict=True)}
+    return diagnose(net, training, held_out=test)
 
 
 def _classifier_moves(model: Model) -> bool:

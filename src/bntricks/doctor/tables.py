@@ -1,9 +1,15 @@
-"""The numbers of a diagnosis as tables, for the page and the terminal."""
+"""The numbers of one diagnosis or several as tables, for the page and the terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from bntricks.doctor.accuracy import Difference
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.report.tables.table import Cell, Table, number
+
+Diagnoses = Mapping[str, Diagnosis]
+"""By the name of the model. Their networks are alike."""
 
 
 def accuracy_table(diagnosis: Diagnosis) -> Table:
@@ -14,7 +20,7 @@ def accuracy_table(diagnosis: Diagnosis) -> Table:
             Cell(f"φ {tried.statistics}"),
             *(number(value, 1) for value in (tried.old, tried.newest, tried.all)),
             *(
-                Cell() if tried is diagnosis.as_is else Cell(f"{d.signed} ({d.interval})", d.points)
+                Cell() if tried is diagnosis.as_is else _change(d)
                 for d in (tried.old_difference, tried.all_difference)
             ),
             *(number(tried.accuracy[name], 1) for name in names),
@@ -68,3 +74,32 @@ def group_table(diagnosis: Diagnosis) -> Table:
     )
     note = "In the order they were learned; the last is the newest, all others are old."
     return Table("Groups", ("Group", "Samples", "Classes", "Labels"), rows, (note,))
+
+
+def cost_table(diagnoses: Diagnoses) -> Table:
+    """A row for each model: its accuracy with φ as it is, and the change that balanced φ makes."""
+    rows = tuple(
+        (
+            Cell(name),
+            *(number(value, 1) for value in (as_is.old, as_is.newest, as_is.all)),
+            *map(
+                _change,
+                (balanced.old_difference, balanced.newest_difference, balanced.all_difference),
+            ),
+        )
+        for name, each in diagnoses.items()
+        for as_is, balanced in [(each.as_is, each.balanced)]
+    )
+    columns = (
+        *("Model", "Old, %", "Newest, %", "All, %"),
+        *("φ costs on old", "φ costs on newest", "φ costs on all"),
+    )
+    note = (
+        "What φ costs is what the same weights gain with φ of balanced data, in points, with 95% "
+        "intervals paired over samples; every class counts the same."
+    )
+    return Table("What φ costs each model", columns, rows, (note,))
+
+
+def _change(difference: Difference) -> Cell:
+    return Cell(f"{difference.signed} ({difference.interval})", difference.points)

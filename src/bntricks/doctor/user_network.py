@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,50 +12,37 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from bntricks.devices import place
 from bntricks.doctor.groups import BatchesByGroup
-from bntricks.doctor.images import check_accepts, image_groups, normalisation
+from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, abbreviated
 from bntricks.files import commit, reading, regular_bytes, shown, writing
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
-from bntricks.streams.files.archive import Folder
+from bntricks.system.devices import place
 
 
 def open_network(
     net: str,
     weights: Path | None,
-    source: Folder,
-    folders: Sequence[str],
+    photos: Photos,
     groups: Sequence[Sequence[str]],
     classes: Sequence[str],
     *,
     image_size: int,
     mean: Sequence[float],
     std: Sequence[float],
-    images_per_class: int | None,
-    leave_out: Callable[[str], None] | None = None,
     device: str = "cpu",
 ) -> tuple[nn.Module, BatchesByGroup]:
     """The network, and the images to examine it with. Without a file of weights it has those that
     its function returns it with."""
-    view = normalisation(mean, std)
+    view, folders = normalisation(mean, std), photos.folders
     if not groups:
         raise UserError(
             "it is required for a network of your own: list the classes in the order they were "
             f"learned, the newest last, such as '{folders[0]}' '{','.join(folders[1:])}'",
             option="groups",
         )
-    batches_by_group = image_groups(
-        source,
-        folders,
-        groups,
-        classes,
-        view,
-        size=image_size,
-        images_per_class=images_per_class,
-        leave_out=leave_out,
-    )
+    batches_by_group = image_groups(photos, groups, classes, view, size=image_size)
     network = called(net)
     if weights is not None:
         load_weights(network, weights)

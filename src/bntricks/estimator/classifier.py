@@ -14,14 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from bntricks.devices import on_host
 from bntricks.errors import PlannedError, UserError
-from bntricks.estimator.labels import NONE, Labels
+from bntricks.estimator.data import NO_LABELS, Array, Labels, labelled, samples
 from bntricks.estimator.lessons import learn_samples
-from bntricks.estimator.tensors import Array, labelled, samples
-from bntricks.model.create import build, checked, describe, preprocessing, protocol
+from bntricks.model.create import build, preprocessing, protocol
 from bntricks.model.metadata import Metadata, Network
+from bntricks.model.options import Protocol, checked
 from bntricks.model.samples import check_samples
+from bntricks.system.devices import on_host
 from bntricks.training.backend import check_device, is_available
 from bntricks.training.learner import Learner
 from bntricks.training.optimisers import check_rate
@@ -125,7 +125,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         with _value_errors():
             epochs, lr = _whole("epochs", self.epochs), _rate(self.lr)
             x, y = labelled(self, X, y, reset=restart)
-            labels = (NONE if restart else self._labels).joined(y, classes)
+            labels = (NO_LABELS if restart else self._labels).joined(y, classes)
             outputs = len(labels.outputs)
             metadata = self._described(x) if restart else self._metadata
             learner = self._fresh(metadata, outputs) if restart else self._learner
@@ -158,20 +158,23 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         shape = self._network(x.dim() == 4)
         network = checked(Network, channels=x.shape[1], **shape) if x.dim() == 4 else None
-        return describe(
-            **protocol(
-                method=str(self.method),
-                memory=self.memory,
-                lr=float(self.lr),
-                optimiser="sgd",
-                schedule="constant",
-                even_batches=False,
-                batch=self.batch,
-                memory_batch=self.memory_batch,
-                tasks=self.tasks,
-                hyper=self.hyper or {},
-            ),
+        how = checked(
+            Protocol,
+            method=str(self.method),
+            memory=self.memory,
+            lr=float(self.lr),
+            optimiser="sgd",
+            schedule="constant",
+            even_batches=False,
+            batch=self.batch,
+            memory_batch=self.memory_batch,
+            tasks=self.tasks,
+            hyper=self.hyper or {},
             seed=int(self.random_state if is_seed else random.randint(2**31)),
+        )
+        return checked(
+            Metadata,
+            **protocol(how),
             network=network,
             shape=tuple(x.shape[1:]),
             view=preprocessing(x, augment=self.augment) if x.dtype == torch.uint8 else None,

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, validate_call
 
 from bntricks.errors import InvalidOptions, UserError
+from bntricks.plugins.registry import Registry
 from bntricks.recipes.language import Method
 from bntricks.recipes.rewrite import bn_tricks
-from bntricks.registry import Registry
 
 __all__ = ["Entry", "NotNegative", "entries", "find", "make", "method"]
 

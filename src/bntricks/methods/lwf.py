@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 
 from bntricks.batch import Batch, shuffled
-from bntricks.devices import take, to_device
 from bntricks.methods import NotNegative, method
 from bntricks.networks.head import last_linear
 from bntricks.norm import mode
 from bntricks.recipes.as_published import unaugmented
 from bntricks.recipes.language import Bt, Method
 from bntricks.recipes.losses import ce_seen, lwf as distillation
+from bntricks.system.devices import take, to_device
 from bntricks.training.optimisers import GradientDescent
 from bntricks.training.state import State
 

@@ -1,5 +1,1 @@
 """A model in use: made or adopted, taught class by class, kept in a file, handed to others."""
-
-from bntricks.model.model import Model
-
-__all__ = ["Model"]

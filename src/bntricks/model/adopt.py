@@ -1,5 +1,5 @@
-"""Going on with a network that was trained elsewhere: its classes get names, and old images fill
-the memory as the method would have kept them."""
+"""A model around what was trained elsewhere. A network's classes get names, and old images fill the
+memory as the method would have kept them; a learner is copied with all it knows."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.devices import near
 from bntricks.errors import InvalidOptions, UserError
-from bntricks.model.create import IMAGE_SIZE, build, checked, describe, protocol, today
+from bntricks.model.create import build, protocol, today
 from bntricks.model.file import check_storable
-from bntricks.model.metadata import LearnedTask, Preprocessing
+from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing
 from bntricks.model.model import Model
+from bntricks.model.options import IMAGE_SIZE, Protocol, checked
 from bntricks.model.samples import ClassSamples, check_name, check_samples, gather
 from bntricks.networks.head import last_linear, return_scores
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images, View
+from bntricks.system.devices import near
+from bntricks.training.learner import Learner
 from bntricks.training.snapshot import previous
 
 
@@ -34,9 +36,8 @@ def adopt(
     capacity: int = 500,
     view: View | None = None,
     image_size: int = IMAGE_SIZE,
-    seed: int = 0,
     device: str | None = None,
-    **choices: Any,
+    **options: Any,
 ) -> Model:
     """A model that goes on with a trained network, of which it takes a copy.
 
@@ -46,7 +47,7 @@ def adopt(
     Both are a folder of class folders, a mapping from class names to samples, or a pair of
     samples and class names. `view` is how the network was given images, as
     `View(mean, std, pad=4, flip=True)`; without one, samples must be network inputs already.
-    It computes on `device`, or else where the network is. `choices` are those of `protocol`.
+    It computes on `device`, or else where the network is. `options` are those of `Protocol`.
     """
     names = _checked_names(net, classes)
     check_storable(net)
@@ -57,9 +58,9 @@ def adopt(
     )
     sample = next((images.x for images in (old, held_out) if images is not None), None)
     shape = (3, image_size, image_size) if sample is None else tuple(sample.shape[1:])
-    metadata = describe(
-        **protocol(memory=capacity, **choices),
-        seed=seed,
+    metadata = checked(
+        Metadata,
+        **protocol(checked(Protocol, memory=capacity, **options)),
         network=None,
         shape=shape,
         view=None if view is None else _checked_view(view, shape),
@@ -81,6 +82,28 @@ def adopt(
         state.teacher = previous(learner.net)
     learner.net.eval()
     return Model(learner, metadata, held_out)
+
+
+def from_learner(learner: Learner, metadata: Metadata, labels: Sequence[int]) -> Model:
+    """A copy of this learner that the metadata describes, on the CPU. `labels` are the learner's
+    own for the classes described, in their order; the outputs of others are left out."""
+    order = torch.tensor(labels)
+    net = copy.deepcopy(learner.net).cpu()
+    _select_outputs(net, order)
+    own = build(metadata, net, len(labels), "cpu")
+    old = sum(map(len, metadata.groups[:-1]))
+    lesson = Lesson(len(metadata.taught), tuple(range(old, len(labels))), tuple(range(old)))
+    state, theirs = own.state_dict(), learner.state_dict()
+    state |= {"generators": theirs["generators"], "lesson": asdict(lesson)}
+    if own.method.teacher == "previous":
+        state["teacher"] = state["net"]
+    if theirs["memory"] is not None:
+        state["memory"] = _relabelled(theirs["memory"], order)
+    if learner.state.fitted and own.method.classify.fits == "task end":
+        state["fitted"] = learner.state.fitted
+    own.load_state_dict(state)
+    own.net.eval()
+    return Model(own, metadata)
 
 
 def _gathered(given: Any, size: int) -> ClassSamples:
@@ -149,3 +172,22 @@ def _in_order(samples: ClassSamples, names: Sequence[str]) -> Images:
         )
     output = torch.tensor([names.index(name) for name in samples.names])
     return Images(samples.train.x, output[samples.train.y])
+
+
+def _select_outputs(net: nn.Module, order: Tensor) -> None:
+    head = last_linear(net)
+    head.weight = nn.Parameter(head.weight.detach()[order])
+    if head.bias is not None:
+        head.bias = nn.Parameter(head.bias.detach()[order])
+    head.out_features = len(order)
+
+
+def _relabelled(memory: dict[str, Any], order: Tensor) -> dict[str, Any]:
+    """A copy of what is stored, with a label for each place in the order."""
+    stored = {k: v.cpu().clone() if isinstance(v, Tensor) else v for k, v in memory.items()}
+    places = torch.full((int(order.max()) + 1,), -1).index_copy(0, order, torch.arange(len(order)))
+    filled = stored["filled"]
+    stored["y"][:filled] = places[stored["y"][:filled]]
+    if stored["logits"] is not None:
+        stored["logits"] = stored["logits"][:, order]
+    return stored

@@ -55,9 +55,11 @@ class UnusableError(PlannedError):
 
 def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
     """Write a model, whole or not at all. What was there before is moved to `keep`, if given. A
-    lesson that was to change it has nothing to go on from any more, and is removed."""
+    lesson that was to change it has nothing to go on from any more, and is removed: first, so that
+    a kill never leaves its images behind."""
     with writing(path):
-        commit({path: pack(model, memory=memory)}, keep=keep)
+        lesson = [file for file in [lesson_file(path)] if file.is_file()]
+        commit({path: pack(model, memory=memory)}, keep=keep, outdated=lesson)
         forget(path)
 
 

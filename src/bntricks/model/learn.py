@@ -22,8 +22,8 @@ from bntricks.model.summary import Learned, answers, summarise
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import next_lesson
-from bntricks.stopping import postponed
 from bntricks.streams import Images
+from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.events import Sink, reported, silent
 from bntricks.training.learner import Learner

@@ -10,33 +10,36 @@ from itertools import chain
 from math import prod
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from bntricks.model.options import (
+    Batch,
+    Blocks,
+    Count,
+    Finite,
+    Positive,
+    Samples,
+    Stages,
+    Value,
+    Width,
+)
 
 FORMAT: Literal[2] = 2
 """Of the files that are written. Those of format 1 have no checksum, and are still read."""
 
-Count = Annotated[int, Field(ge=1, le=100_000_000)]
 Name = Annotated[str, Field(min_length=1)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-
 VersionText = Annotated[str, Field(pattern=r"^[\w.+-]{1,80}$")]
 MOST_VALUES = 100_000_000
 """Of one sample: more is not an image."""
-
-
-class Value(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Network(Value):
     """The shape of a ResNet of `networks/resnet.py`."""
 
     channels: Annotated[int, Field(ge=1, le=1024)] = 3
-    width: Annotated[int, Field(ge=1, le=1024)]
-    blocks: Annotated[int, Field(ge=1, le=64)]
-    stages: Annotated[int, Field(ge=1, le=6)]
+    width: Width
+    blocks: Blocks
+    stages: Stages
     stem: Literal["cifar", "imagenet"] = "cifar"
 
 
@@ -74,9 +77,9 @@ class Metadata(Value):
     even_batches: bool = True
     """These three as in files from before they had a name, but for a last batch of a few images,
     which did harm."""
-    batch: Annotated[int, Field(ge=2, le=1_000_000)]
-    memory_batch: Annotated[int, Field(ge=1, le=1_000_000)]
-    memory: Annotated[int, Field(ge=1, le=1_000_000)]
+    batch: Batch
+    memory_batch: Samples
+    memory: Samples
     tasks: Count | None = None
     """How many tasks there will be, where the method must know."""
     seed: Annotated[int, Field(ge=0)]

@@ -15,7 +15,7 @@ from torch.nn.utils import skip_init
 
 from bntricks.errors import UserError
 from bntricks.networks.resnet import ResNet
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 AUXILIARY = re.compile(r"(^|[._])aux", re.IGNORECASE)

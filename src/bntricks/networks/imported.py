@@ -22,7 +22,7 @@ from bntricks.files import shown
 from bntricks.networks.head import last_linear
 from bntricks.networks.norms.replace import replace_norm
 from bntricks.norm import mode
-from bntricks.registry import Source
+from bntricks.plugins.registry import Source
 
 PACKAGE = str(Path(__file__).parents[1])
 

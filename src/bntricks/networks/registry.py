@@ -12,10 +12,10 @@ from torch import Generator, nn
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.imports import import_code
 from bntricks.networks.norms import bound, describe
 from bntricks.networks.options import NetworkOptions
-from bntricks.registry import Registry
+from bntricks.plugins.imports import import_code
+from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 Builder = Callable[..., nn.Module]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.devices import image_layout
+from bntricks.system.devices import image_layout
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from bntricks.devices import to_device
 from bntricks.networks.norms.variant import Rows, told
 from bntricks.norm import set_phi
 from bntricks.recipes.classifiers import Fitted, Linear
 from bntricks.recipes.language import BM, Source
+from bntricks.system.devices import to_device
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch

@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.head import last_linear
+from bntricks.plugins.registry import Registry
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
 from bntricks.recipes.stages import AlignWeights, alignment
-from bntricks.registry import Registry
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch
@@ -36,7 +36,7 @@ class Correction(Protocol):
     needs_memory: ClassVar[bool] = False
     """It looks at stored samples of old classes."""
     compares_lengths: ClassVar[bool] = False
-    """It compares the lengths of weights, which count in a linear head alone."""
+    """It compares the lengths of weights, which a cosine head leaves out."""
     rescores: ClassVar[bool] = True
     """It leaves training alone, and so can be read off the network that trains without it."""
 

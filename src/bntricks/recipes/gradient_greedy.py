@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from bntricks.batch import Batch
-from bntricks.devices import to_device
 from bntricks.recipes.as_published import unaugmented
 from bntricks.recipes.policies import Policy, keep_evenly, rows, stored
 from bntricks.recipes.sample_gradients import Gradients, batch_cosines, cosines, per_sample
+from bntricks.system.devices import to_device
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory

@@ -9,9 +9,9 @@ batch statistics), and a loss applied to a symbol is a term. `training/step.py` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -19,23 +19,6 @@ from torch import Tensor
 
 from bntricks.recipes.classifiers import LINEAR, Classifier
 from bntricks.recipes.options import TrainingOptions
-from bntricks.recipes.symbols import (
-    BM,
-    BM2,
-    REPLAYED,
-    Balanced,
-    Bb,
-    Blended,
-    Bmix,
-    Bp,
-    Bt,
-    Copies,
-    Source,
-    Symbol,
-    Union,
-    balanced,
-    blended,
-)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,31 +30,93 @@ if TYPE_CHECKING:
     from bntricks.training.state import State
     from bntricks.training.step import Draws
 
-__all__ = [
-    "BM",
-    "BM2",
-    "REPLAYED",
-    "Balanced",
-    "Bb",
-    "Blended",
-    "Bmix",
-    "Bp",
-    "Bt",
-    "Copies",
-    "Loss",
-    "Method",
-    "Pass",
-    "Projection",
-    "Source",
-    "Stage",
-    "Symbol",
-    "Term",
-    "Union",
-    "Update",
-    "balanced",
-    "blended",
-    "lam",
-]
+
+class Source:
+    """A batch of the step, by name. In a step each is drawn once."""
+
+    __slots__ = ()
+
+    def __or__(self, other: Source) -> Source:
+        return Union(self, other)
+
+    def symbols(self) -> Iterator[Symbol]:
+        """The plain symbols it is made of."""
+        for part in fields(self):  # type: ignore[arg-type]
+            if isinstance(source := getattr(self, part.name), Source):
+                yield from source.symbols()
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol(Source):
+    """A batch that is handed in or drawn."""
+
+    name: str
+
+    def symbols(self) -> Iterator[Symbol]:
+        yield self
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Union(Source):
+    """Both in one batch."""
+
+    left: Source
+    right: Source
+
+    def __str__(self) -> str:
+        return f"{self.left} ∪ {self.right}"
+
+
+@dataclass(frozen=True, slots=True)
+class Copies(Source):
+    """t-1 copies that weigh as much as one (ER-Balance-Batch)."""
+
+    of: Source
+
+    def __str__(self) -> str:
+        return f"(t-1)×{self.of}"
+
+
+@dataclass(frozen=True, slots=True)
+class Blended(Source):
+    """Its images and labels blended with one another (mixup, by shares from Beta(α, α))."""
+
+    of: Source
+    alpha: float
+
+    def __str__(self) -> str:
+        return f"mixup({self.of})"
+
+
+@dataclass(frozen=True, slots=True)
+class Balanced(Source):
+    """The memory batch and as much of the current one as makes the classes even."""
+
+    current: Source
+    memory: Source
+
+    def __str__(self) -> str:
+        return "B_b"
+
+
+Bt = Symbol("B_t")  # the current task's batch
+BM = Symbol("B_M")  # a batch of the memory
+BM2 = Symbol("B_M2")  # a second, independent one
+Bp = Symbol("B_p")  # a batch of the memory, earlier tasks only
+Bmix = Symbol("B_t_mix")  # the current task with the memory mixed in by the loader
+balanced = Balanced
+
+
+def blended(source: Source, alpha: float) -> Source:
+    """The batch blended with itself, or as it is if α is 0."""
+    return Blended(source, alpha) if alpha else source
+
+
+Bb = balanced(Bt, BM)
+REPLAYED = frozenset({BM, BM2, Bp, Bmix})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

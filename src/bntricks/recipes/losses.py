@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.devices import to_device
 from bntricks.recipes.language import Loss, Pass
+from bntricks.system.devices import to_device
 
 __all__ = ["ace", "ce", "ce_seen", "fdr", "icarl", "kd", "las", "loss", "lwf"]
 

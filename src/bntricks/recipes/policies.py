@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch, shuffled
-from bntricks.devices import take, to_device
 from bntricks.norm import frozen_ema
 from bntricks.recipes.as_published import fill_empty_slots, overruns
+from bntricks.system.devices import take, to_device
 
 if TYPE_CHECKING:
     from bntricks.memory import Memory

@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bntricks.batch import Batch
-from bntricks.devices import to_device, widest
 from bntricks.recipes.language import BM, Source
 from bntricks.recipes.policies import stored
+from bntricks.system.devices import to_device, widest
 
 if TYPE_CHECKING:
     from bntricks.training.state import State

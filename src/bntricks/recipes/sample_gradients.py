@@ -20,8 +20,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from bntricks import norm
-from bntricks.devices import doubled
 from bntricks.networks.norms.variant import BatchNormVariant
+from bntricks.system.devices import doubled
 
 Layer = nn.Linear | _ConvNd | _BatchNorm
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)

@@ -9,9 +9,9 @@ import torch
 
 from bntricks.networks.head import last_linear
 from bntricks.norm import recalibrate
+from bntricks.plugins.registry import Registry
 from bntricks.recipes.language import BM, Source, Stage
 from bntricks.recipes.policies import stored
-from bntricks.registry import Registry
 
 if TYPE_CHECKING:
     from bntricks.batch import Batch

@@ -22,15 +22,15 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import shuffled
-from bntricks.devices import near, take
 from bntricks.errors import PlannedError, UserError
 from bntricks.methods import entries, find
-from bntricks.model import Model
-from bntricks.model.create import METHOD
+from bntricks.model.model import Model
+from bntricks.model.options import Protocol
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
 from bntricks.streams import Report, Stream
+from bntricks.system.devices import near, take
 from bntricks.training.backend import arithmetic, check_device, compile_passes
 from bntricks.training.checkpoint import Checkpoints, State
 from bntricks.training.learner import Learner
@@ -78,7 +78,7 @@ def check_on(
         ("resume", "er-bnt", _resume),
         ("bf16", "er-bnt", partial(_option, "bf16", {"precision": "bf16"}, ROUGHLY)),
         ("compile", "er-bnt", partial(_option, "compile", {"compile": True}, CLOSE)),
-        ("model", METHOD, _model),
+        ("model", Protocol().method, _model),
         ("ranks", "er-bnt", _ranks),
     ]
     checks = [check for check in checks if not parts or check[0] in parts]
@@ -147,7 +147,7 @@ def _model(device: str) -> Row:
         on_cpu = Model.load(path)
     x = stream[0].test.x[:64]
     difference = float((model.predict_proba(x) - on_cpu.predict_proba(x)).abs().max())
-    return _judged(Row("model", METHOD, difference=difference), 1e-3)
+    return _judged(Row("model", Protocol().method, difference=difference), 1e-3)
 
 
 def _ranks(device: str) -> Row:

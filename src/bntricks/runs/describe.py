@@ -74,13 +74,13 @@ def _new_share(config: Config, method: Method) -> float | None:
 
 
 def _readings(config: Config, outcome: Outcome) -> dict[str, Reading] | None:
-    if outcome.readings is None:
+    if outcome.readings is None or outcome.reader is None:
         return None
     return {
         name: Reading(
             accuracy=tuple(map(tuple, own["accuracy"])),
             task_il_accuracy=tuple(map(tuple, own["within"])),
-            new_share_of_phi=_new_share(config, outcome.learner.readings[name]),
+            new_share_of_phi=_new_share(config, outcome.reader.methods[name]),
         )
         for name, own in outcome.readings.items()
     }

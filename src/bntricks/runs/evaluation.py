@@ -14,6 +14,7 @@ from bntricks.recipes.corrections import Corrected
 from bntricks.runs.measurements import Confusion
 from bntricks.streams import Stream, Task
 from bntricks.training.learner import Learner
+from bntricks.training.readings import Readings
 
 Measured = list[list[float | None]]
 
@@ -24,6 +25,7 @@ class Outcome:
     over all classes (Class-IL) and among the task's own (Task-IL)."""
 
     learner: Learner
+    reader: Readings | None
     accuracy: Measured
     within: Measured
     readings: dict[str, dict[str, Measured]] | None = None
@@ -40,11 +42,14 @@ class Outcome:
     evaluate_seconds: list[float] = field(default_factory=list)
 
     @classmethod
-    def unmeasured(cls, learner: Learner, tasks: int, *, read: bool = False) -> Outcome:
-        matrices = {
-            name: {"accuracy": _empty(tasks), "within": _empty(tasks)} for name in learner.readings
-        }
-        return cls(learner, _empty(tasks), _empty(tasks), matrices if read else None)
+    def unmeasured(cls, learner: Learner, tasks: int, reader: Readings | None) -> Outcome:
+        outcome = cls(learner, reader, _empty(tasks), _empty(tasks))
+        if reader is not None:
+            outcome.readings = {
+                name: {"accuracy": _empty(tasks), "within": _empty(tasks)}
+                for name in reader.methods
+            }
+        return outcome
 
 
 def foresees(learner: Learner) -> bool:
@@ -68,7 +73,8 @@ def after_task(outcome: Outcome, stream: Stream, index: int) -> None:
         predicted = _predict(scores, task)
         outcome.accuracy[index][j], outcome.within[index][j] = _percent(predicted, task)
         for name, own in (outcome.readings or {}).items():
-            read = _predict(_read(outcome.learner, name, task, scores), task)
+            assert outcome.reader is not None
+            read = _predict(_read(outcome.reader.read_by(name), task, scores), task)
             own["accuracy"][index][j], own["within"][index][j] = _percent(read, task)
         if last:
             _count(outcome.confusion, task.test.y, predicted[0])
@@ -92,9 +98,8 @@ def _empty(tasks: int) -> Measured:
     return [[None] * tasks for _ in range(tasks)]
 
 
-def _read(learner: Learner, name: str, task: Task, scores: Tensor) -> Tensor:
+def _read(other: Learner, task: Task, scores: Tensor) -> Tensor:
     """The scores of a task's test images by a reading; where it only rescores, no forward."""
-    other = learner.read_by(name)
     classify = other.method.classify
     if not isinstance(classify, Corrected):
         return other.scores(task.test.x)

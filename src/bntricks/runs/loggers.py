@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bntricks.errors import UserError
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 from bntricks.runs.config import Config
 from bntricks.training.events import Event, Sink
 

@@ -10,10 +10,11 @@ from typing import Literal
 
 import torch
 
-from bntricks.model.create import describe, today
+from bntricks.model.adopt import from_learner
+from bntricks.model.create import today
 from bntricks.model.file import save as write
-from bntricks.model.from_learner import from_learner
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
+from bntricks.model.options import checked
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import with_hyper
 from bntricks.streams import Stream, Task, View
@@ -67,7 +68,8 @@ def _describe(
     shape = config.model_dump(include={"width", "blocks", "stages"})
     policy, view = learner.method.memory, learner.view
     assert isinstance(view, View)
-    return describe(
+    return checked(
+        Metadata,
         **config.model_dump(
             include={"method", "lr", "optimiser", "schedule", "even_batches", "seed"}
             | {"batch", "memory_batch"}

@@ -16,7 +16,7 @@ import bntricks
 from bntricks.runs.record import Numerics
 
 DECIDE_BITS = (
-    *("batch.py", "devices.py", "memory.py", "norm.py", "seeds.py", "runs/train.py"),
+    *("batch.py", "memory.py", "norm.py", "seeds.py", "system/devices.py", "runs/train.py"),
     *("networks", "streams", "recipes", "training", "methods"),
 )
 """Files and folders of the package that compute; documentation, reports and the command line do

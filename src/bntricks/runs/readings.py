@@ -104,10 +104,10 @@ def _check_head(config: Config, method: Method) -> None:
     HEADS.find(config.head)
     if config.head == "linear":
         return
-    if CORRECTIONS.find(config.correct).compares_lengths:
+    if config.head == "cosine" and CORRECTIONS.find(config.correct).compares_lengths:
         raise UserError(
-            "it compares the lengths of weights, which count in a linear head alone: choose "
-            "another correction, or the linear head",
+            "it compares the lengths of weights, which a cosine head leaves out: choose another "
+            "correction, or the linear head",
             option="correct",
             value=config.correct,
         )

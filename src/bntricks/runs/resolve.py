@@ -12,18 +12,18 @@ import torch
 
 from bntricks.errors import UserError
 from bntricks.files import shown
-from bntricks.imports import loaded
 from bntricks.methods import METHODS, find
 from bntricks.networks.head import HEADS
 from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS, first_name, is_imported, sizes
+from bntricks.plugins.imports import loaded
+from bntricks.plugins.registry import Source
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
 from bntricks.recipes.protocols import splits_classes
 from bntricks.recipes.stages import RECALIBRATIONS
-from bntricks.registry import Source
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe

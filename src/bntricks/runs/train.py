@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import batch_count
-from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.methods.build import build_learner
 from bntricks.norm import drift, phi
@@ -25,9 +24,10 @@ from bntricks.runs.readings import readings, recipe
 from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
-from bntricks.stopping import postponed
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.tasks import in_one
+from bntricks.system.devices import to_device
+from bntricks.system.stopping import postponed
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
@@ -35,6 +35,7 @@ from bntricks.training.events import Event, Sink, silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.progress import Progress
+from bntricks.training.readings import Readings
 from bntricks.training.saved import fitting
 
 Probe = Callable[[Learner, Stream, int], None]
@@ -75,7 +76,7 @@ def _train(
 ) -> Outcome:
     torch.set_num_threads(config.threads)
     keep_freed_memory()
-    learner = build(config, stream, read=request.readings)
+    learner = build(config, stream)
     learner.state.ranks = ranks
     if config.synchronised:
         synchronise(learner.net)
@@ -83,7 +84,8 @@ def _train(
         compile_passes(learner, stream.shape)
     every_step = request.track == "every-step"
     tasks = len(stream)
-    outcome = Outcome.unmeasured(learner, tasks, read=request.readings)
+    reader = Readings(learner, readings(config)) if request.readings else None
+    outcome = Outcome.unmeasured(learner, tasks, reader)
     if request.epoch_accuracy and not (foresees(learner) or learner.method.joint):
         raise UserError(
             f"{config.method} reads labels off what it keeps when a task is over, so it has no "
@@ -146,8 +148,8 @@ def _train(
     return outcome
 
 
-def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
-    """A fresh network and all that goes with it, on its device; with its readings, if asked to."""
+def build(config: Config, stream: Stream) -> Learner:
+    """A fresh network and all that goes with it, on its device."""
     augment = config.augment == "standard"
     config = with_hyper(config, stream.name)
     config = config.model_copy(update={"memory": config.memory or stream.memory})
@@ -162,7 +164,6 @@ def build(config: Config, stream: Stream, *, read: bool = False) -> Learner:
         view=View(stream.mean, stream.std, stream.pad if augment else 0, stream.flip and augment),
         device=config.device,
         tasks=len(stream),
-        readings=readings(config) if read else {},
     )
 
 
@@ -173,8 +174,8 @@ def resume(
     check: Callable[[dict[str, Any]], SavedRun],
 ) -> tuple[Position, Save]:
     """The position to go on from, with everything as it was there, and how to save later ones."""
-    unread = {"learner"} if outcome.readings is not None else {"learner", "readings"}
-    measured = [each.name for each in fields(outcome) if each.name not in unread]
+    apart = {"learner", "reader"} | ({"readings"} if outcome.reader is None else set())
+    measured = [each.name for each in fields(outcome) if each.name not in apart]
     whole_tasks = outcome.learner.method.runs_over_a_moving_memory
 
     def save(position: Position, now: bool) -> None:

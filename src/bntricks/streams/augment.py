@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
-from bntricks.devices import image_layout, to_device
+from bntricks.system.devices import image_layout, to_device
 
 
 def crop_and_flip(x: Tensor, pad: int, flip: bool, generator: Generator) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 
 from bntricks.errors import UserError
 from bntricks.files import expanded
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 from bntricks.streams.files.progress import Report, Warn, silent
 from bntricks.streams.rearrange import ClassOrder, check_choices, rearrange
 from bntricks.streams.stream import Stream

@@ -21,12 +21,12 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from bntricks.errors import PlannedError, RunError
-from bntricks.imports import Code, loaded, own_fault
+from bntricks.plugins.imports import Code, loaded, own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.runs.request import Request
-from bntricks.stopping import REQUESTS
 from bntricks.sweeps.once import Training, each_once, finished
+from bntricks.system.stopping import REQUESTS
 from bntricks.training.events import Event, Sink, silent
 
 DEATHS = 3

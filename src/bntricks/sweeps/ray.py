@@ -23,16 +23,16 @@ from typing import Any
 
 from bntricks.errors import HeldError, RunError, UserError
 from bntricks.files import commit
-from bntricks.imports import Code, loaded
+from bntricks.plugins.imports import Code, loaded
 from bntricks.runs import record_file as records
 from bntricks.runs.config import Config
 from bntricks.runs.readings import name_of
 from bntricks.runs.record import Record
 from bntricks.runs.record_file import NAME
 from bntricks.runs.request import Request
-from bntricks.stopping import REQUESTS, postponed
 from bntricks.sweeps.local import Failure, failure, train_one
 from bntricks.sweeps.once import Training, each_once
+from bntricks.system.stopping import REQUESTS, postponed
 from bntricks.training.events import Event, Sink, silent, warning
 
 POLL_SECONDS = 0.3

@@ -8,9 +8,8 @@ that is what a `Model` is for.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 from warnings import warn
 
@@ -18,12 +17,11 @@ import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch, check_finite, class_numbers
-from bntricks.devices import device_of, near, place, to_device
+from bntricks.errors import did_you_mean
 from bntricks.memory import Memory
 from bntricks.networks.head import check_outputs, grow
 from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
-from bntricks.recipes.classifiers import Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import check_announced, next_lesson, unannounced_lesson
 from bntricks.recipes.options import TrainingOptions
@@ -34,12 +32,12 @@ from bntricks.recipes.protocols import (
     splits_classes,
 )
 from bntricks.seeds import Generators
+from bntricks.system.devices import device_of, near, place, to_device
 from bntricks.training.optimisers import check_rate, find_optimiser
 from bntricks.training.schedules import SCHEDULES, Schedule
 from bntricks.training.snapshot import previous, restore, snapshot
 from bntricks.training.state import Cost, State, View, no_samples
 from bntricks.training.step import step
-from bntricks.training.twins import twins
 
 CAPACITY = 500
 """Samples in the memory of a learner that is not told how many."""
@@ -63,8 +61,6 @@ class Learner:
     over `mix_in_memory(x, y)`, and LwF has to know which of the task's samples are in a batch:
     `observe(x, y, ids=...)`. It computes on `device`, or else where the network is. `tasks` says
     how many there will be, to methods that share out their memory in advance.
-    `readings` are other methods, by name, that would train the very same θ: what they would have
-    predicted with it can be had as well (`read_by`).
     Further keywords are those of `TrainingOptions`, which can be given whole as `options` too. If
     they do not say otherwise, a memory holds 500 samples, and methods that prepare themselves for a
     task do so in one epoch. A `schedule` may be a function of your own.
@@ -85,13 +81,12 @@ class Learner:
         device: str | None = None,
         tasks: int | None = None,
         task_free: bool = False,
-        readings: Mapping[str, Method] = MappingProxyType({}),
         schedule: str | Schedule | None = None,
         **names: Any,
     ) -> None:
         if task_free:
             check_task_free(method)
-        self.task_free, self.readings = task_free, readings
+        self.task_free = task_free
         self.generators = generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.device = device_of(net) if device is None else torch.device(device)
         if "rule" in names:  # until 0.4
@@ -99,6 +94,9 @@ class Learner:
             names["balance"] = names.pop("rule")
         if isinstance(schedule, str):
             names["schedule"], schedule = schedule, None
+        for name in names.keys() - TrainingOptions.model_fields.keys():
+            near = did_you_mean(name, TrainingOptions.model_fields)
+            raise TypeError(f"a learner has no option {name!r}{near}")
         if options is None:
             options = TrainingOptions.of(**{"epochs": 1, **names})
         elif names:
@@ -126,7 +124,6 @@ class Learner:
             replay_augmentation=generators.replay_augmentation,
             averaging=generators.averaging,
             averages={average.name: slow_copy(net) for average in method.averages},
-            twins=twins(net, method, readings),
             options=options,
             schedule=schedule or SCHEDULES.find(options.schedule),
             tasks=tasks,
@@ -234,7 +231,7 @@ class Learner:
         remembers = policy is not None and policy.fills == "task end"
         fits = method.classify.fits == "task end"
         samples = None
-        if remembers or (y is not None and (fits or method.stages or self.readings)):
+        if remembers or (y is not None and (fits or method.stages or self.state.observers)):
             samples = self._samples(x, y, "end(x, y)", self.state.lesson.announced)
         for stage in method.stages:
             stage(self.state, samples)
@@ -244,10 +241,8 @@ class Learner:
             policy.update(self.state, samples)
         if fits:
             self._fit(samples)
-        for name in self.readings:
-            reading = self.read_by(name)
-            reading._fit(samples)
-            self.state.readings[name] = reading.state.fitted
+        for observer in self.state.observers:
+            observer.task_end(samples)
         self.state.recorded = None
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
@@ -257,13 +252,8 @@ class Learner:
         for net in self.state.averages.values():  # to the same new rows as the network's
             grow(net, outputs, self.generators.init.clone_state())
         grow(self.net, outputs, self.generators.init)
-        own = self.state.twins
-        self.state.twins = {name: twin.regrown(self.net) for name, twin in own.items()}
-        self.state.fitted = _grown(self.method, self.state.fitted, outputs)
-        self.state.readings = {
-            name: _grown(self.readings[name], fitted, outputs)
-            for name, fitted in self.state.readings.items()
-        }
+        if (grown := getattr(self.method.classify, "grown", None)) is not None:
+            self.state.fitted = grown(self.state.fitted, outputs)
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
@@ -299,14 +289,6 @@ class Learner:
         network = getattr(self.method.classify, "network", None)
         return self.net if network is None else network(self.state)
 
-    def read_by(self, name: str) -> Learner:
-        """This learner as the method of this reading, to predict and not to train with."""
-        other, twin = copy.copy(self), self.state.twins.get(name)
-        net = self.net if twin is None else twin.net
-        fitted = self.state.readings.get(name, {})
-        other.state = replace(self.state, net=net, method=self.readings[name], fitted=fitted)
-        return other
-
     def with_net(self, net: nn.Module) -> Learner:
         """This learner with another network to predict with, and not to train."""
         other = copy.copy(self)
@@ -341,9 +323,3 @@ class Learner:
         y = class_numbers(y)
         check_announced(y, classes)
         return Batch(near(x, self.device), y, ids=torch.arange(len(y)))
-
-
-def _grown(method: Method, fitted: Fitted, outputs: int) -> Fitted:
-    """What a classifier has learned, for a head of so many outputs."""
-    grown = getattr(method.classify, "grown", None)
-    return fitted if grown is None else grown(fitted, outputs)

@@ -10,8 +10,8 @@ from itertools import islice
 from torch import Generator, Tensor
 
 from bntricks.batch import batch_count, shuffled
-from bntricks.devices import near, take
 from bntricks.norm import Phi
+from bntricks.system.devices import near, take
 from bntricks.training.learner import Learner
 from bntricks.training.progress import Progress
 

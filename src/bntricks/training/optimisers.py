@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.errors import UserError
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 
 LARGEST_RATE = 1e30
 """Far beyond any use, and so far below what float32 can hold that no sum overflows at once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import cos, pi
 
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 
 Schedule = Callable[[float], float]
 """From the share of a task's steps that is over, from 0 to below 1, to a factor of the rate."""

@@ -22,7 +22,8 @@ def previous(net: nn.Module) -> nn.Module:
 def snapshot(state: State, generators: Generators) -> dict[str, Any]:
     """Tensors and plain values, nested. The tensors are the learner's own, not copies."""
     lasting = state.method.classify.fits == "task end"
-    return {
+    observed = {k: v for each in state.observers for k, v in each.state_dict().items()}
+    return observed | {
         "net": state.net.state_dict(),
         "optimiser": state.optimiser.state_dict(),
         "memory": None if state.memory is None else state.memory.state_dict(),
@@ -31,8 +32,6 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "teacher": None if state.teacher is None else state.teacher.state_dict(),
         "recorded": state.recorded,
         "fitted": state.fitted if lasting else {},
-        "readings": state.readings,
-        "twins": {name: twin.buffers for name, twin in state.twins.items()},
         "averages": {name: net.state_dict() for name, net in state.averages.items()},
         "trained_on": state.trained_on,
         "cost": asdict(state.cost),
@@ -58,12 +57,8 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     recorded: Tensor | None = values["recorded"]
     state.recorded = None if recorded is None else recorded.to(device)
     state.fitted = {name: t.to(device) for name, t in values.get("fitted", {}).items()}
-    state.readings = {
-        reading: {name: t.to(device) for name, t in fitted.items()}
-        for reading, fitted in values.get("readings", {}).items()
-    }
-    for name, twin in state.twins.items():
-        twin.copy_buffers(values["twins"][name])
+    for observer in state.observers:
+        observer.load_state_dict(values)
     for name, net in state.averages.items():
         net.load_state_dict(values["averages"][name])
     counts: Tensor | None = values.get("trained_on")

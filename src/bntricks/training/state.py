@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
 
 from bntricks.batch import Batch
-from bntricks.devices import device_of, to_device
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, seen_by_head
@@ -20,10 +20,13 @@ from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.options import TrainingOptions
+from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
 from bntricks.training.schedules import Schedule, constant
-from bntricks.training.twins import Twin
+
+if TYPE_CHECKING:
+    from bntricks.training.step import Draws
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
@@ -46,6 +49,24 @@ class Cost:
 def no_samples() -> Tensor:
     """A count for each class, which grows with the labels that come."""
     return torch.zeros(0, dtype=torch.float64)
+
+
+class Observer(Protocol):
+    """Looks at what is learned, and moves nothing of it."""
+
+    def step(self, draws: Draws, horizon: int | None) -> None:
+        """See the batches of a step before θ moves; `horizon` is that of `step`."""
+        ...
+
+    def task_end(self, samples: Batch | None) -> None:
+        """A task is over; these were its samples, if they were handed in."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What becomes part of the learner's state, by names of its own."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass
@@ -75,10 +96,7 @@ class State:
     """What the recipe's classifier has learned; empty until it has."""
     averages: dict[str, nn.Module] = field(default_factory=dict)
     """The recipe's slow copies of the network, by name."""
-    readings: dict[str, Fitted] = field(default_factory=dict)
-    """What other classifiers have learned that labels are read off by, too, by name."""
-    twins: dict[str, Twin] = field(default_factory=dict)
-    """For each reading whose φ follows another batch: the network with that φ."""
+    observers: list[Observer] = field(default_factory=list)
     trained_on: Tensor = field(default_factory=no_samples)
     """How many samples of each class have moved θ in this task, those of the memory included. A
     sample in several copies that together weigh one counts once."""
@@ -91,8 +109,7 @@ class State:
     @property
     def learning(self) -> tuple[nn.Module, ...]:
         """All networks that batches of a step pass through in training mode."""
-        twins = (twin.net for twin in self.twins.values())
-        return (self.net, *twins, *self.averages.values())
+        return (self.net, *self.averages.values())
 
     def train_mode(self) -> None:
         """Put them into that mode."""

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from bntricks.batch import Batch, balance, blend, copies
-from bntricks.devices import take
 from bntricks.networks.norms.variant import penalty
 from bntricks.norm import BatchNorms, batch_norms, ema_reach, frozen_ema, skip_ema, update_ema
 from bntricks.recipes.averages import follow, targets
@@ -36,6 +35,7 @@ from bntricks.recipes.language import (
     Union,
     Update,
 )
+from bntricks.system.devices import take
 from bntricks.training.optimisers import clip
 from bntricks.training.state import State
 
@@ -55,7 +55,8 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
         tracked = None
     elif state.since_skip is not None:
         state.since_skip += 1
-    _track_twins(draws, norms, horizon)
+    for observer in state.observers:
+        observer.step(draws, horizon)
 
     total = torch.zeros((), device=raw.x.device)
     outputs: Tensor | None = None
@@ -205,21 +206,6 @@ def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -
         skip_ema(norms)
         state.cost.tracking_skipped += 1
         state.since_skip = 0
-
-
-def _track_twins(draws: Draws, norms: BatchNorms, horizon: int | None) -> None:
-    """The same for readings whose φ follows another batch. It is no cost of this method."""
-    state, reach = draws.state, ema_reach(norms)
-    for twin in state.twins.values():
-        batch = draws.batch(twin.ema)
-        if batch is None or len(batch) < 2:
-            continue
-        if horizon is None or reach is None or horizon <= reach:
-            with state.arithmetic(batch.x):
-                update_ema(twin.net, batch.x)
-        else:
-            skip_ema(twin.net)
-            state.since_skip = 0
 
 
 def _tracking(

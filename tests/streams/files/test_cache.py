@@ -274,9 +274,11 @@ def test_an_entry_is_on_disk_before_it_gets_its_name(data, monkeypatch):
     monkeypatch.setattr("os.fsync", note_sync)
     monkeypatch.setattr("pathlib.Path.replace", note_replace)
     open_stream("seq-cifar10", data=data)
-    assert done[:3] == ["train.u8", "test.u8", "meta.json"]
-    assert done[3].endswith(".partial")
-    assert done[4:] == ["replace", "images"]
+    *pixels, meta, renamed, entry = done[:5]
+    assert pixels == ["train.u8", "test.u8"]
+    assert meta.startswith(".meta.json.")
+    assert entry.endswith(".partial")
+    assert (renamed, *done[5:]) == ("replace", "replace", "images")
 
 
 @pytest.mark.fault

@@ -19,7 +19,7 @@ from typing import Any
 from torch import nn
 
 from bntricks.norm import layers
-from bntricks.registry import Registry
+from bntricks.plugins.registry import Registry
 
 Norm = Callable[..., nn.Module]
 

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bntricks.devices import to_device
 from bntricks.errors import UserError
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_moments import affine_map, scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
+from bntricks.system.devices import to_device
 
 RATE = 0.1
 """m: the momentum that κ = 1 stands for."""

@@ -14,11 +14,11 @@ from math import gcd
 import torch
 from torch import Tensor, nn
 
-from bntricks.devices import to_device
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_moments import affine_map, scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
 from bntricks.norm import move_phi
+from bntricks.system.devices import to_device
 
 
 class TaskBalancedNorm(BatchNormVariant):

@@ -19,7 +19,7 @@ from types import ModuleType
 
 from bntricks.errors import PlannedError, UserError
 from bntricks.files import reading, regular_bytes, shown
-from bntricks.registry import Source, registering
+from bntricks.plugins.registry import Source, registering
 
 
 @dataclass(frozen=True, slots=True)

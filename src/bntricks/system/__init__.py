@@ -1,0 +1,1 @@
+"""What the machine beneath decides: its devices, and its requests to stop."""
