@@ -13,7 +13,7 @@ import altair as alt
 from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row, titled
 from bntricks.report.groups import Group
 from bntricks.report.records import by_seed
-from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
+from bntricks.report.statistics import Estimate, difference, mean, sd
 from bntricks.runs.record.metrics import metric_title
 
 OLD, NEWEST = "old classes", "newest classes"
@@ -99,17 +99,8 @@ class Comparison:
 
 def compare(method: Group, other: Group, metrics: Sequence[str]) -> Comparison:
     """What the runs of one method gain over those of another with the same seeds."""
-    gains = tuple(
-        Gain(
-            metric,
-            estimate(
-                contrast(
-                    [(1, by_seed(method.records, metric)), (-1, by_seed(other.records, metric))]
-                )
-            ),
-        )
-        for metric in metrics
-    )
+    sides = {m: [by_seed(each.records, m) for each in (method, other)] for m in metrics}
+    gains = tuple(Gain(metric, difference(a, b)) for metric, (a, b) in sides.items())
     return Comparison(method.label, other.label, gains)
 
 

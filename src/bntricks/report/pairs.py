@@ -15,7 +15,7 @@ from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, per_task
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.records import by_seed, load_records
-from bntricks.report.statistics import contrast, estimate
+from bntricks.report.statistics import difference
 from bntricks.report.tables.results import measured, p_value
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, knob_text, number
 from bntricks.runs.record import Record
@@ -117,17 +117,17 @@ def _configuration(pair: Pair) -> Table:
 def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
     rows, seeds = [], 0
     for metric in metrics:
-        sides = [by_seed(each.records, metric) for each in pair]
-        difference = estimate(contrast([(1, sides[0]), (-1, sides[1])]))
-        seeds = max(seeds, difference.n)
+        a, b = (by_seed(each.records, metric) for each in pair)
+        found = difference(a, b)
+        seeds = max(seeds, found.n)
         rows.append(
             (
                 Cell(metric_title(metric)),
-                *(measured(list(side.values())) for side in sides),
-                number(difference.mean) if difference.n else SKIPPED,
-                interval(difference.low, difference.high),
-                p_value(difference.p),
-                number(difference.n, 0),
+                *(measured(list(side.values())) for side in (a, b)),
+                number(found.mean) if found.n else SKIPPED,
+                interval(found.low, found.high),
+                p_value(found.p),
+                number(found.n, 0),
             )
         )
     columns = ("Metric", *SIDES, "A − B", "95% interval", "p", "Seeds")

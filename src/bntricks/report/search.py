@@ -13,7 +13,7 @@ from bntricks.report.commands import run_command
 from bntricks.report.figures.figure import TIP_SEEDS, Figure, Row
 from bntricks.report.page.html import Section, figure_html, table_html
 from bntricks.report.records import by_seed
-from bntricks.report.statistics import Estimate, contrast, estimate, mean, sd
+from bntricks.report.statistics import Estimate, difference, mean, sd
 from bntricks.report.tables.table import Cell as TableCell, Table, drawable, number, table_of
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
@@ -62,7 +62,7 @@ class SearchResult:
         if len(self.ranked) < 2:
             return Estimate()
         first, second = (by_seed(cell.records, "acc") for cell in self.ranked[:2])
-        return estimate(contrast([(1.0, first), (-1.0, second)]))
+        return difference(first, second)
 
     @property
     def config(self) -> Config | None:

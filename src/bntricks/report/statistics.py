@@ -60,6 +60,11 @@ def estimate(
     return Estimate(centre, centre - half, centre + half, 2 * float(stdtr(n - 1, -t)), n)
 
 
+def difference(a: Mapping[int, float], b: Mapping[int, float]) -> Estimate:
+    """What A has more of than B, over the seeds that both have."""
+    return estimate(contrast([(1.0, a), (-1.0, b)]))
+
+
 def welch(terms: Sequence[tuple[float, float, float]], n: int) -> tuple[float, float]:
     """The interval of a weighted sum of means, each given as weight, mean and standard deviation
     over n runs of its own."""
