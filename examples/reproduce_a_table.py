@@ -8,7 +8,7 @@ so it can be interrupted and called again.
 import argparse
 from pathlib import Path
 
-from bntricks import Failure, Shared, load_study, plan, sweep, write_report
+from bntricks import Failure, Request, load_study, plan, sweep, write_report
 
 
 def main():
@@ -30,7 +30,7 @@ def main():
             config = configs[event["run"]]
             print(f"{config.method}, seed {config.seed}: ACC {event['acc']:.1f}", flush=True)
 
-    records = sweep(configs, Shared(data=options.data, out=options.out), sink=print_finished)
+    records = sweep(configs, Request(data=options.data, out=options.out), sink=print_finished)
     failures = [each for each in records if isinstance(each, Failure)]
     if failures:
         lines = (f"{f.config.method}, seed {f.config.seed}: {f.error}" for f in failures)

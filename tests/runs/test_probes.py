@@ -411,7 +411,9 @@ def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
 def test_every_probe_of_a_study_exists_and_an_unknown_one_is_named(tmp_path):
     requested = {study.probe for study in map(load_study, study_names())}
     assert requested == {None, *PROBES}
-    with pytest.raises(UserError, match="unknown probe 'x-ray': there are statistics, overlap"):
+    with pytest.raises(
+        UserError, match="probe x-ray: input should be 'phi', 'statistics' or 'overlap'"
+    ):
         run(DIGITS, out=tmp_path, probe="x-ray")
     assert not list(tmp_path.iterdir())
 

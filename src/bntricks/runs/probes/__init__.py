@@ -184,20 +184,14 @@ PROBES = {
 """Every probe, by the name a study asks for it."""
 
 
-def find(name: str) -> Kind:
-    if name not in PROBES:
-        raise UserError(f"unknown probe {name!r}: there are {', '.join(PROBES)}")
-    return PROBES[name]
-
-
 def probe(name: str, folder: Path, seed: int) -> Probe:
     """The probe of this name for the run in this folder."""
-    return partial(find(name).look, seed=seed, path=maps.path_in(folder, name))
+    return partial(PROBES[name].look, seed=seed, path=maps.path_in(folder, name))
 
 
 def looked(name: str, record: Record, folder: Path, stream: Stream) -> bool:
     """Whether this probe has seen the finished run in this folder."""
-    return find(name).looked(record, maps.path_in(folder, name), stream)
+    return PROBES[name].looked(record, maps.path_in(folder, name), stream)
 
 
 def findings(folder: Path) -> dict[str, Any]:

@@ -26,7 +26,14 @@ from bntricks.runs.record.measurements import (
     class_accuracy,
     task_accuracy,
 )
-from bntricks.runs.record.metrics import ELSEWHERE, METRICS, PARTS, acc, forward_transfer, metrics
+from bntricks.runs.record.metrics import (
+    ELSEWHERE,
+    METRICS,
+    PARTS,
+    acc,
+    forward_transfer,
+    metrics as metrics_of,
+)
 from bntricks.runs.record.phi import PhiAccuracies
 
 ROUNDING = 1e-6
@@ -154,7 +161,7 @@ class Record(Part):
             acc(self.task_il_accuracy) if self.task_il_accuracy else None,
             before and forward_transfer(before.untrained, before.just_before),
         )
-        return metrics(self.accuracy) | dict(zip(ELSEWHERE, elsewhere, strict=True))
+        return metrics_of(self.accuracy) | dict(zip(ELSEWHERE, elsewhere, strict=True))
 
     @cached_property
     def class_accuracy(self) -> list[float | None] | None:
@@ -228,7 +235,7 @@ class Record(Part):
         values = self.model_dump(mode="json")
         derived: dict[str, Any] = {}
         if self.task_il_accuracy:
-            derived["task_il"] = metrics(self.task_il_accuracy)
+            derived["task_il"] = metrics_of(self.task_il_accuracy)
         if self.class_accuracy is not None:
             derived["class_accuracy"] = self.class_accuracy
         return {
@@ -259,7 +266,7 @@ class Record(Part):
         _check_derived(derived, record.metrics, "the accuracy matrix")
         _check_derived(derived, {"class_accuracy": record.class_accuracy}, "the confusion matrix")
         if record.task_il_accuracy:
-            _check_derived(within, metrics(record.task_il_accuracy), "the Task-IL matrix")
+            _check_derived(within, metrics_of(record.task_il_accuracy), "the Task-IL matrix")
         return record
 
     @model_validator(mode="after")
