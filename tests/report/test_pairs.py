@@ -5,7 +5,7 @@ import pytest
 from bntricks.errors import UserError
 from bntricks.report.figures.looks import looks
 from bntricks.report.groups import group
-from bntricks.report.pairs import Pair, compare, write_page
+from bntricks.report.pairs import compare, labelled, write_page
 from bntricks.report.statistics import estimate
 from bntricks.report.tables.table import to_json
 from helpers.records import HOSTILE, a_run, runs, written
@@ -79,5 +79,5 @@ def test_the_page_shows_both_sides_and_escapes_their_names(tmp_path):
 
 def test_two_sets_of_one_method_look_different():
     a, b = (group(runs("er", [50.0], lr=lr))[0] for lr in (0.1, 0.2))
-    first, second = looks(Pair(a, b).shown).values()
+    first, second = looks(labelled((a, b))).values()
     assert first != second

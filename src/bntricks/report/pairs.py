@@ -76,6 +76,14 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
         commit({path: page_html("A and B", summary, sections, command).encode()})
 
 
+def labelled(pair: Pair) -> list[Group]:
+    """The groups under labels that say which is which, as variants: these look different."""
+    return [
+        replace(each, label=f"{side}: {each.method}", variant=side)
+        for side, each in zip(SIDES, pair, strict=True)
+    ]
+
+
 def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:
     ours, theirs = group(a), group(b)
     if len(ours) == len(theirs) == 1:
@@ -157,10 +165,6 @@ def _at(accs: Sequence[Sequence[float | None]], task: int) -> Iterator[float]:
 
 
 def _figures(pair: Pair, number: int) -> Iterator[Figure]:
-    """The groups have labels that say which is which, as variants: these look different."""
-    shown = [
-        replace(each, label=f"{side}: {each.method}", variant=side)
-        for side, each in zip(SIDES, pair, strict=True)
-    ]
-    for figure in (curves(shown), per_task(shown)):
+    sides = labelled(pair)
+    for figure in (curves(sides), per_task(sides)):
         yield replace(figure, name=f"pair-{number}-{figure.name.split('-')[0]}")
