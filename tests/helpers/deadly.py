@@ -4,24 +4,28 @@ import os
 import signal
 from dataclasses import dataclass
 
-from bntricks.sweeps.local import Shared
+from bntricks.runs import folder
 from helpers.records import a_run
 
 
-@dataclass(frozen=True, slots=True)
-class Deadly(Shared):
-    """The process is killed at a run of GEM as often as its seed says, and ends at one of GSS."""
+@dataclass(frozen=True)
+class DeadlyRuns:
+    """Code that a worker imports first: runs that end their process."""
 
-    def run(self, training, sink):
-        config = training.config
-        sink({"event": "begin", "process": os.getpid()})
-        deaths = self.out / f"{config.method} {config.seed}"
-        before = int(deaths.read_text()) if deaths.exists() else 0
-        if config.method == "gem" and before < config.seed:
-            deaths.write_text(str(before + 1))
-            os.kill(os.getpid(), signal.SIGKILL)
-        if config.method == "gss":
-            os._exit(7)
-        if config.method == "fdr":
-            raise SystemExit("not today")
-        return a_run(config.method, config.seed)
+    def load(self):
+        folder.run = deadly
+
+
+def deadly(config, request, *, sink):
+    """Kill the process at a run of GEM as often as its seed says, and end it at one of GSS."""
+    sink({"event": "begin", "process": os.getpid()})
+    deaths = request.out / f"{config.method} {config.seed}"
+    before = int(deaths.read_text()) if deaths.exists() else 0
+    if config.method == "gem" and before < config.seed:
+        deaths.write_text(str(before + 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    if config.method == "gss":
+        os._exit(7)
+    if config.method == "fdr":
+        raise SystemExit("not today")
+    return a_run(config.method, config.seed)

@@ -4,29 +4,37 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bntricks.runs.config import Config
+from bntricks.runs.request import Request
 from bntricks.sweeps.local import Failure, sweep
-from helpers.deadly import Deadly
+from helpers.deadly import DeadlyRuns
 from helpers.sameness import results, until
 
 pytestmark = pytest.mark.fault
 
 
-def outcomes(folder, *runs, workers):
+@pytest.fixture
+def outcomes(tmp_path, monkeypatch):
+    monkeypatch.setattr("bntricks.sweeps.local.loaded", lambda: (DeadlyRuns(),))
+    return partial(_outcomes, tmp_path)
+
+
+def _outcomes(folder, *runs, workers):
     events = []
     configs = [Config(method=method, seed=seed) for method, seed in runs]
-    found = sweep(configs, Deadly(out=folder), workers=workers, sink=events.append)
+    found = sweep(configs, Request(out=folder), workers=workers, sink=events.append)
     assert [(each.config.method, each.config.seed) for each in found] == list(runs)
     return [str(each.error) if isinstance(each, Failure) else "done" for each in found], events
 
 
-def test_a_killed_worker_is_replaced_and_its_run_repeated(tmp_path):
+def test_a_killed_worker_is_replaced_and_its_run_repeated(outcomes):
     runs = [("gem", 2), ("er", 0), ("gem", 3), ("er", 1)]
-    found, events = outcomes(tmp_path, *runs, workers=2)
+    found, events = outcomes(*runs, workers=2)
     killed = "its process was killed (signal 9) 3 times; if memory is short, run fewer at the same"
     assert found == ["done", "done", f"{killed} time", "done"]
     warnings = [(e["run"], e["text"]) for e in events if e["event"] == "warning"]
@@ -35,8 +43,8 @@ def test_a_killed_worker_is_replaced_and_its_run_repeated(tmp_path):
     assert warnings[0][1] == "its process was killed (signal 9); a new process continues the run"
 
 
-def test_whatever_ends_a_run_is_said_and_the_others_finish_in_the_same_worker(tmp_path):
-    found, events = outcomes(tmp_path, ("fdr", 0), ("er", 0), ("gss", 0), ("er", 1), workers=1)
+def test_whatever_ends_a_run_is_said_and_the_others_finish_in_the_same_worker(outcomes):
+    found, events = outcomes(("fdr", 0), ("er", 0), ("gss", 0), ("er", 1), workers=1)
     assert found[0] == "SystemExit: not today"
     assert found[1] == found[3] == "done"
     assert "ended with exit code 7 3 times" in found[2]
