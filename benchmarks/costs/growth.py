@@ -24,7 +24,7 @@ from bntricks.streams import Report
 from bntricks.streams.files.progress import silent
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.learner import Learner
-from bntricks.training.snapshot import previous
+from bntricks.training.state import previous
 from costs.settings import BATCH, VIEW, random_images
 from costs.steps import FAR_AWAY
 from costs.timing import Row, Workload, interleaved
