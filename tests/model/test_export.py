@@ -206,7 +206,7 @@ def test_a_kill_at_any_point_of_an_export_is_mended_by_the_same_command(bnt, mod
 
     clear()
     points = 0
-    for point in crash_points(lambda: bnt(*command), out):
+    for point in crash_points(lambda: bnt(*command).code, out):
         assert bnt(*command).code == 0, point
         assert {path: path.read_bytes() for path in out.iterdir()} == whole, point
         clear()
