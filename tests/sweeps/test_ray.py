@@ -22,18 +22,19 @@ TINY = ["--stream", "seq-digits", "--width", "4", "--stages", "2", "--epochs", "
 SWEEP = """
 import sys
 from pathlib import Path
-from bntricks.sweeps.ray import Request, sweep_on_ray
+from bntricks.sweeps.ray import Cluster, sweep_on_ray
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
-from bntricks.sweeps.local import Shared, sweep
+from bntricks.runs.request import Request
+from bntricks.sweeps.local import sweep
 
 little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=40, epochs=50)
 configs = [Config(method=name, seed=1, **little) for name in ("er-bnt", "icarl-bnt")]
-order = Shared(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
+request = Request(out=Path(sys.argv[1]), checkpoint_seconds=0.1)
 if len(sys.argv) > 2:
-    results = sweep_on_ray(configs, order, Request(sys.argv[2]))
+    results = sweep_on_ray(configs, request, Cluster(sys.argv[2]))
 else:
-    results = sweep(configs, order, workers=2)
+    results = sweep(configs, request, workers=2)
 assert all(isinstance(result, Record) for result in results), results
 """
 
@@ -151,13 +152,13 @@ import sys
 from pathlib import Path
 from bntricks import Config, Shared, import_code
 from bntricks.runs.record import Record
-from bntricks.sweeps.ray import Request, sweep_on_ray
+from bntricks.sweeps.ray import Cluster, sweep_on_ray
 
 import_code("my.py")
 Path("my.py").unlink()
 little = dict(stream="seq-digits", width=4, stages=2, blocks=1, images_per_class=24, epochs=1)
 shared = Shared(out=Path("runs"))
-[record] = sweep_on_ray([Config(method="mine", **little)], shared, Request(sys.argv[1]))
+[record] = sweep_on_ray([Config(method="mine", **little)], shared, Cluster(sys.argv[1]))
 assert isinstance(record, Record), record
 assert record.config.imports.keys() == {"my.py"}
 """

@@ -95,7 +95,8 @@ def printed_verdicts(table: Table) -> Table:
     kept = [
         index
         for index, name in enumerate(table.columns)
-        if name.startswith(("#", "Verdict", "Claim", "Paper", "Ours", "95%", "p (Holm)"))
+        if name in ("#", "Verdict", "Claim", "Paper", "95% interval", "p (Holm)")
+        or name.startswith("Ours")
     ]
     narrow = only(table, kept)
     remarks = [name.removeprefix("Ours") for name in narrow.columns if name.startswith("Ours ")]
