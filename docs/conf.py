@@ -1,5 +1,6 @@
 """How these pages become a site: `make docs` writes it to build/site, to be opened from disk."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -34,7 +35,10 @@ def prepare(app, page, source):
         parts = re.split(r"^(To .*):$", text, flags=re.MULTILINE)
         source[0] = text + "".join(map(navigation, parts[1::2], parts[2::2]))
     elif page == "api":
-        source[0] += "".join(public(module, names) for module, names in bntricks._NAMES.items())
+        names = (public(*each) for each in bntricks._NAMES.items())
+        files = house(Path(bntricks.__file__).parent)
+        source[0] = source[0].replace("<!-- names -->", "".join(names))
+        source[0] = source[0].replace("<!-- files -->", "".join(files))
 
 
 def navigation(title, listed):
@@ -44,13 +48,36 @@ def navigation(title, listed):
 
 def public(module, names):
     described = "\n".join(directive(module, name) for name in names.split())
-    return f"\n## {module}\n\n```{{eval-rst}}\n{described}```\n"
+    return f"\n### {module}\n\n```{{eval-rst}}\n{described}```\n"
 
 
 def directive(module, name):
     value = getattr(bntricks, name)
     kind = "class" if isinstance(value, type) else "function" if callable(value) else "data"
     return f".. auto{kind}:: bntricks.{module}.{name}\n"
+
+
+def house(source):
+    """A table for each folder, of what its files say they are."""
+    folder = None
+    for path, sentence in source_files(source):
+        if path.parent != folder:
+            folder = path.parent
+            yield f"\n### bntricks/{'' if folder == Path() else f'{folder.as_posix()}/'}\n\n"
+        if path.name == "__init__.py":
+            yield f"{sentence}\n\n| file | what it is |\n|---|---|\n"
+        else:
+            yield f"| `{path.name}` | {sentence.replace('|', chr(92) + '|')} |\n"
+
+
+def source_files(source):
+    """Every file of the package, folder by folder, with the first sentence of its docstring."""
+    packages = sorted(path.parent for path in source.rglob("__init__.py"))
+    for package in packages:
+        for path in sorted(package.glob("*.py"), key=lambda path: (path.name[0] != "_", path.name)):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            paragraph = " ".join(text.partition("\n\n")[0].split())
+            yield path.relative_to(source), re.split(r"(?<=[.:?])\s+(?=[A-Z])", paragraph)[0]
 
 
 def skip(app, what, name, value, skipped, options):
