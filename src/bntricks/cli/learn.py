@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +37,7 @@ from bntricks.cli.models import (
 )
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import RunError, UserError, abbreviated
-from bntricks.files import shown
+from bntricks.files import command_line, shown
 from bntricks.model.options import IMAGE_SIZE, NewModel
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def _print_retry(
     command += [] if net is None else ["--net", net]
     console.say(
         f"\nthe model as it was before is kept in {shown(before)}; to learn again from it, with "
-        f"--epochs and --lr as you choose:\n    {shown(shlex.join(command))} {' '.join(flags)}"
+        f"--epochs and --lr as you choose:\n    {command_line(command)} {' '.join(flags)}"
     )
 
 
