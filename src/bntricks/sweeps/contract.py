@@ -166,7 +166,13 @@ class _Trial:
     @classmethod
     def of(cls, subject: Subject, data: Path | None) -> _Trial:
         config = Config.of(**{"method": "er-bnt", **SMALL, subject.kind: subject.name})
-        stream, used = resolve(config, data)
+        try:
+            stream, used = resolve(config, data)
+        except UserError:  # a layer without running statistics, or with a balance of its own
+            if subject.kind != "norm":
+                raise
+            config = config.model_copy(update={"method": "er"})
+            stream, used = resolve(config, data)
         outcome = train(used, stream)
         return cls(config, used, stream, data, _ending(outcome), outcome.learner)
 
