@@ -16,6 +16,7 @@ pytestmark = pytest.mark.journey
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXECUTED = {
     *("add_classes.py", "own_loop.py", "own_method.py", "reproduce_a_table.py"),
+    *("replay_loop.py", "replay_loop_with_bn_tricks.py"),
     "diagnose_a_model.py",  # in tests/doctor
     "my_method.py",  # in tests/test_imports.py, and with my_study.toml in tests/cli
 }
@@ -68,6 +69,11 @@ def test_bn_tricks_in_a_strangers_loop_takes_under_forty_lines_and_learns(printe
     script = EXAMPLES / "own_loop.py"
     assert len(script.read_text().splitlines()) < 40
     assert float(re.search(r"([\d.]+)%", printed_by(script))[1]) > 90
+
+
+def test_a_replay_loop_is_ported_and_still_learns(printed_by):
+    for script in ("replay_loop.py", "replay_loop_with_bn_tricks.py"):
+        assert float(re.search(r"([\d.]+)%", printed_by(EXAMPLES / script))[1]) > 70
 
 
 def test_a_method_of_ones_own_gets_its_bn_tricks_form(printed_by):

@@ -1,6 +1,7 @@
 """BatchNorm in class-incremental learning.
 
-    from bntricks import Memory, balance, frozen_ema, update_ema     # in your own loop
+    from bntricks import BNTricks                                    # in your own loop
+    from bntricks import Memory, balance, frozen_ema, update_ema     # and its pieces
     from bntricks import Learner, make                               # or the whole method
     from bntricks import Model                                       # or a model for your images
     from bntricks import Config, run                                 # or the paper's protocol
@@ -78,6 +79,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.sweeps.search import Range as Range, search as search
     from bntricks.training.learner import Learner as Learner
     from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
+    from bntricks.training.tricks import BNTricks as BNTricks
 
 _NAMES = {
     "batch": "Batch balance",
@@ -119,6 +121,7 @@ _NAMES = {
     "sweeps.search": "Range search",
     "training.learner": "Learner",
     "training.optimisers": "OPTIMISERS",
+    "training.tricks": "BNTricks",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 

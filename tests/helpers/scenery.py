@@ -17,8 +17,11 @@ def readme():
     Path("a.jpg").write_bytes(Path("photos/new/owl/00.jpg").read_bytes())
     memory = Memory(20, insertion=torch.Generator(), sampling=torch.Generator())
     memory.add(Batch(inputs(8), torch.arange(8) % 2))
+    net = convolutional()
     return {
-        "net": convolutional(),
+        "net": net,
+        "optimiser": torch.optim.SGD(net.parameters(), lr=0.03),
+        "loader": [(inputs(8), torch.arange(8) % 2) for _ in range(2)],
         "view": View(mean=(0.5,) * 3, std=(0.25,) * 3),
         "memory": memory,
         "current": Batch(inputs(8), torch.arange(8) % 2),

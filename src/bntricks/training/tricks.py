@@ -1,0 +1,147 @@
+"""BN Tricks as one object for a loop of your own: the recipe `er-bnt` (paper, Algorithm 1) around
+your own network, loss and optimiser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from bntricks.batch import BalanceRule, Batch, balance, class_numbers
+from bntricks.memory import Memory
+from bntricks.norm import check_layers, frozen_ema, update_ema
+from bntricks.recipes.lesson import Lesson, check_announced, next_lesson, unannounced_lesson
+from bntricks.seeds import Generators
+from bntricks.system.devices import device_of, to_device
+from bntricks.training.distributed import Team
+from bntricks.training.learner import identity
+from bntricks.training.state import View
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+"""From logits [B, C] and labels [B] to a scalar."""
+
+
+class BNTricks:
+    """Replay with BN Tricks, in a loop of your own.
+
+    >>> tricks = BNTricks(net, memory=200)
+    >>> for x, y in loader:
+    ...     loss = tricks.step(x, y, cross_entropy)
+    ...     optimiser.zero_grad()
+    ...     loss.backward()
+    ...     optimiser.step()
+
+    It keeps `memory` samples and replays batches of `batch`. `view` turns samples into inputs, for
+    the stream and for replay with another crop each time; the memory keeps what it is given.
+    Without `begin`, the classes of a batch are new and all others seen so far are old.
+
+    In a network of `DistributedDataParallel`, give that network: every rank keeps a memory of its
+    own, and φ is moved by the balanced batches of all ranks together.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        memory: int = 200,
+        *,
+        batch: int = 32,
+        view: View = identity,
+        seed: int | Generators = 0,
+        rule: BalanceRule = "count",
+        device: str | torch.device | None = None,
+    ) -> None:
+        if batch < 2:
+            raise ValueError(f"a batch of {batch} has no variance: replay at least 2 samples")
+        self.net = net
+        own = getattr(net, "module", net) if dist.is_initialized() else net
+        self._passed: nn.Module = own
+        check_layers(own)
+        self.generators = seed if isinstance(seed, Generators) else Generators.of(seed)
+        self.memory = Memory(
+            memory,
+            insertion=self.generators.memory_insertion,
+            sampling=self.generators.memory_sampling,
+            device=device_of(net) if device is None else device,
+        )
+        self.batch, self.view, self.rule = batch, view, rule
+        self.lesson = Lesson()
+        self._begun = False
+
+    def begin(self, classes: Sequence[int]) -> None:
+        """Begin a task with these classes, as the paper's protocol does."""
+        self.lesson, self._begun = next_lesson(self.lesson, classes), True
+
+    def step(self, x: Tensor, y: Tensor, loss: LossFunction) -> Tensor:
+        """Move φ by a balanced batch and return the loss of the batch plus that of a replayed one,
+        which the memory then takes this batch into. Call `backward` on it as often as you call
+        this: gradients accumulate as usual."""
+        labels = class_numbers(y)
+        if self._begun:
+            check_announced(labels, self.lesson.announced)
+        else:
+            self.lesson = unannounced_lesson(self.lesson, labels)
+        raw = Batch(x, labels)
+        current = Batch(self.view(x, self.generators.stream_augmentation), labels)
+        replay = self._replay(x.device)
+        self._track(self._balanced(current, replay))
+        losses = []
+        with frozen_ema(self._passed):  # Algorithm 1, line 5
+            for batch in (current, replay):
+                if batch is not None and len(batch) > 1:  # one sample has no variance
+                    here = to_device(batch.y, x.device)
+                    losses.append(loss(self.net(_of_any_size(batch.x)), here))
+        self.memory.add(raw, task=self.lesson.t)
+        if not losses:
+            return torch.zeros((), device=x.device, requires_grad=True)
+        return torch.stack(losses).sum()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the network: memory, generators, and the classes seen."""
+        return {
+            "memory": self.memory.state_dict(),
+            "generators": self.generators.state_dict(),
+            "new": list(self.lesson.new),
+            "old": list(self.lesson.old),
+            "task": self.lesson.t,
+            "begun": self._begun,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` returned, to the same bits."""
+        self.memory.load_state_dict(state["memory"])
+        self.generators.load_state_dict(state["generators"])
+        self.lesson = Lesson(state["task"], tuple(state["new"]), tuple(state["old"]))
+        self._begun = state["begun"]
+
+    def _replay(self, device: torch.device) -> Batch | None:
+        raw = self.memory.sample(self.batch)
+        if raw is None:
+            return None
+        x = self.view(to_device(raw.x, device), self.generators.replay_augmentation)
+        return Batch(x, raw.y)
+
+    def _balanced(self, current: Batch, replay: Batch | None) -> Batch:
+        return balance(current, replay, new=self.lesson.new, old=self.lesson.old, rule=self.rule)
+
+    def _track(self, batch: Batch) -> None:
+        """Algorithm 1, line 4."""
+        if len(batch) < 2:
+            return
+        together: AbstractContextManager[None] = nullcontext()
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            together = Team().tracking(self._passed, len(batch) * dist.get_world_size())
+        with together:
+            update_ema(self._passed, _of_any_size(batch.x))
+
+
+def _of_any_size(x: Tensor) -> Tensor:
+    """The same batch; where torch.compile is in use, its passes are made for batches of any size at
+    once, because balanced batches hardly ever have the size of the one before."""
+    if dynamo := sys.modules.get("torch._dynamo"):
+        dynamo.maybe_mark_dynamic(x, 0)
+    return x
