@@ -27,6 +27,16 @@ def private_cache(tmp_path_factory):
     os.environ.pop("BNT_DATA", None)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_the_disk():
+    """Only a power failure tells whether something was synchronised, and here is none. Tests of the
+    order in which files are synchronised, or of a disk that refuses, bring a function of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: os.fstat(descriptor) and None)
+        yield
+
+
 @pytest.fixture
 def one_process(monkeypatch):
     """Sweeps train in this process, one run after another: a worker takes seconds to import torch.

@@ -23,7 +23,6 @@ def cache(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("BNT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # a busy disk would take minutes
     return tmp_path / "cache"
 
 
