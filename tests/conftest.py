@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import settings
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # and so do processes that tests start: more would fight
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 # A busy machine is no reason to fail, and neither is another day.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
@@ -25,6 +27,17 @@ FLAGS = [
 def private_cache(tmp_path_factory):
     os.environ["BNT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
     os.environ.pop("BNT_DATA", None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_wait_for_disks_and_pixels():
+    """Only a power failure tells whether something was synchronised, and here is none. Tests of the
+    order in which files are synchronised, or of a disk that refuses, bring a function of their own.
+    Two thirds of the time of a figure are the pixels of its PNG."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: os.fstat(descriptor) and None)
+        patch.setattr("bntricks.report.files.PIXELS_PER_INCH", 20)
+        yield
 
 
 @pytest.fixture

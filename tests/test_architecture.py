@@ -67,24 +67,6 @@ def test_nobody_asks_a_policy_what_it_is():
                 assert not re.search(r"Reservoir|Herding|PerTask|Outputs|GradientGreedy", kinds)
 
 
-WITHOUT_UNIX = """
-import sys
-for name in ("fcntl", "resource", "termios", "pwd", "grp"):
-    sys.modules[name] = None
-import bntricks, bntricks.cli
-for name in bntricks.__all__:
-    getattr(bntricks, name)
-sys.argv = ["bnt", "run", "--method", "sgd", "--stream", "seq-digits", "--help"]
-bntricks.cli.main()
-"""
-
-
-def test_importing_needs_no_module_that_only_unix_has():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_UNIX], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "Train one method" in done.stdout
-
-
 @pytest.mark.slow
 def test_a_type_checker_sees_every_public_name(tmp_path):
     import bntricks

@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import random
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from bntricks.runs.record.phi import PhiAccuracies
 from helpers import records
 from helpers.colours import TINY
 from helpers.crash_points import crash_points
+from helpers.processes import completed
 
 EVIL = """
 from pathlib import Path
@@ -102,7 +102,6 @@ def test_what_a_killed_save_has_left_goes_with_the_next_command(bnt, model):
 
 def _learn(arguments):
     """`bnt learn` in a process of its own; its exit code."""
-    import sys
 
     from bntricks.cli import main
 
@@ -386,5 +385,5 @@ def test_a_closed_terminal_stops_a_run_between_two_steps(tmp_path):
         "    assert asked()\n"
         "    print('the step was finished', flush=True)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = completed(script=code, cwd=tmp_path)
     assert (done.stdout, done.returncode) == ("the step was finished\n", 129), done.stderr

@@ -279,17 +279,6 @@ def test_syncing_a_folder_is_left_out_where_the_system_cannot(tmp_path, monkeypa
     sync(tmp_path)
 
 
-def test_no_module_of_one_system_alone_is_imported():
-    script = """
-import sys
-for name in ("fcntl", "resource", "termios", "pwd", "grp"):
-    sys.modules[name] = None
-import bntricks.streams, bntricks.files
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     target, link = tmp_path / "target", tmp_path / "link"
     (tmp_path / "folder").mkdir()

@@ -1,7 +1,5 @@
 """What a newcomer adds, each in a file of their own: this one. Nothing of the package is edited."""
 
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +37,7 @@ from bntricks.runs.record.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.training.checkpoint import Checkpoints, digest
 from bntricks.training.state import State
+from helpers.processes import completed
 from helpers.records import a_run
 from helpers.tiny import batches, network, whole
 
@@ -292,7 +291,7 @@ def test_features_are_what_the_head_sees():
 
 
 @pytest.mark.parametrize("when", ["before the first lookup", "after it"])
-def test_a_script_cannot_replace_what_is_built_in(when):
+def test_a_script_cannot_replace_what_is_built_in(when, tmp_path):
     script = """
 import sys
 from bntricks import Bt, Method, UserError, ce, method
@@ -308,7 +307,8 @@ except UserError as error:
 else:
     raise SystemExit("registered")
 """
-    subprocess.run([sys.executable, "-c", script, when], check=True)
+    done = completed(when, script=script, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_notebook_may_run_a_cell_again():

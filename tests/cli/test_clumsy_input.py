@@ -1,14 +1,12 @@
 """What people type by mistake, and what a shell does to a stream: one line, and nothing is left."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from bntricks.cli.training import _duration
+from helpers.processes import CLOSED, UNREAD, completed
 
 SMALL = ("--stream", "seq-digits", "--images-per-class", 4, "--width", 2, "--stages", 2)
 
@@ -95,30 +93,28 @@ def test_a_network_without_a_head_does_not_fit_a_model(bnt, model):
     assert "the network given does not fit it: " in done.err
 
 
-BNT = f"{sys.executable} -m bntricks"
-
-
 @pytest.mark.journey
+@pytest.mark.parametrize("json", [[], ["--json"]])
 @pytest.mark.parametrize(
-    ("command", "code", "words"),
+    ("stdout", "code", "words"),
     [
-        (f"{BNT} streams > /dev/full", 1, "bnt: cannot write the output: No space left on device"),
-        (f"{BNT} streams --json > /dev/full", 1, "bnt: cannot write the output: No space left"),
-        (f"{BNT} streams >&-", 2, "bnt: standard output is closed: send it to a file"),
-        (f"set -o pipefail; {BNT} streams | true", 141, ""),
-        (f"set -o pipefail; {BNT} streams --json | true", 141, ""),
-        (f"{BNT} nosuch 2>&-", 2, ""),
+        ("/dev/full", 1, "bnt: cannot write the output: No space left on device"),
+        (CLOSED, 2, "bnt: standard output is closed: send it to a file"),
+        (UNREAD, 141, ""),
     ],
 )
-def test_a_stream_that_is_full_or_closed_is_one_line(command, code, words, tmp_path):
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, env=os.environ
-    )
+def test_a_stream_that_is_full_or_closed_is_one_line(stdout, code, words, json, tmp_path):
+    done = completed("streams", *json, cwd=tmp_path, stdout=stdout)
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith(words)
     assert len(done.stderr.splitlines()) == bool(words)
-    assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.journey
+def test_a_mistake_that_cannot_be_told_still_has_its_exit_code(tmp_path):
+    done = completed("nosuch", cwd=tmp_path, stderr=CLOSED)
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 @pytest.mark.fault

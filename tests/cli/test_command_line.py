@@ -5,13 +5,14 @@ import json
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from helpers.command_line import DIGITS, SMALL, bnt, cifar10, process, refused
+from helpers.processes import Process
+from helpers.sameness import until
 
 pytestmark = pytest.mark.journey
 
@@ -298,15 +299,9 @@ def test_a_corrupt_record_is_not_taken_for_a_result(tmp_path):
 def long_run(tmp_path):
     """A run that is in the middle of its work."""
     flags = ["run", "--method", "sgd", *DIGITS[:-1], "100000"]  # epochs
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bntricks", *flags], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 60
-    while not list(tmp_path.glob("runs/*/log.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(0.5)
-    yield process, flags
-    process.kill()
+    with Process(*flags, cwd=tmp_path) as process:
+        until(lambda: list(tmp_path.glob("runs/*/log.jsonl")), "no run")
+        yield process, flags
 
 
 def test_two_processes_never_work_on_one_run_and_a_killed_one_blocks_nobody(long_run, tmp_path):

@@ -7,8 +7,6 @@ import os
 import shlex
 import signal
 import struct
-import subprocess
-import sys
 import zlib
 
 import pytest
@@ -19,6 +17,7 @@ from bntricks import Learner, Model
 from bntricks.files import shown
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
 from helpers.command_line import bnt as bnt_here, process
+from helpers.processes import completed
 
 ASK = """
 import sys
@@ -116,8 +115,8 @@ def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path
     loaded = Model.load(model)
     x = torch.from_numpy(pictures("grün", 30, seed=1))
     torch.save(x, tmp_path / "x")
-    ask = [sys.executable, "-c", ASK, model, tmp_path / "x", tmp_path / "scores"]
-    subprocess.run(ask, check=True)
+    done = completed(model, tmp_path / "x", tmp_path / "scores", script=ASK, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     assert torch.equal(torch.load(tmp_path / "scores", weights_only=True), loaded.scores(x))
 
 
@@ -195,13 +194,9 @@ def test_predictions_are_printed_for_people_and_spreadsheets(bnt, model, tmp_pat
     text = bnt("predict", model, tmp_path / odd).out
     assert "\\udcff=1+1" in text
     assert f"{100 * answer['probability']:.1f}" in text
-    done = subprocess.run(
-        [sys.executable, "-m", "bntricks", "predict", model, odd, "--csv"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-    )
-    rows = list(csv.reader(io.StringIO(done.stdout.decode())))
+    done = process("predict", model, odd, "--csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.reader(io.StringIO(done.stdout)))
     assert rows == [
         ["path", "label", "probability"],
         [shown(odd), answer["label"], str(answer["probability"])],

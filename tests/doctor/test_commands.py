@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from bntricks.doctor.images import Photos, image_groups, normalisation
 from bntricks.errors import UserError
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image_files import class_folders
+from helpers.command_line import process
 
 pytestmark = pytest.mark.journey
 
@@ -102,10 +102,9 @@ def bnt(*words):
 
 
 def test_a_process_prints_a_verdict_says_what_it_runs_and_writes_a_page(here):
-    command = [sys.executable, "-m", "bntricks", "diagnose", *MINE, "--data", "photos", *GROUPS]
-    done = subprocess.run(
-        [*command, "--out", "page.html"], capture_output=True, text=True, env=os.environ, check=True
-    )
+    command = ["diagnose", *MINE, "--data", "photos", *GROUPS]
+    done = process(*command, "--out", "page.html", cwd=here)
+    assert done.returncode == 0, done.stderr
     assert "importing and running doctor_nets:photo" in done.stderr
     assert "BatchNorm statistics" in done.stdout
     assert "φ only ship, [b]owl" in done.stdout

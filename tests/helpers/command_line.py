@@ -2,7 +2,6 @@
 
 import io
 import os
-import subprocess
 import sys
 import warnings
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -12,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from helpers.models import usual_signals
+from helpers.processes import completed
 
 SMALL = ["--width", "2", "--blocks", "1", "--stages", "2", "--epochs", "1"]
 DIGITS = ["--stream", "seq-digits", "--images-per-class", "24", *SMALL]
@@ -47,14 +47,7 @@ def _text(stream):
 
 def process(*arguments, cwd, **environment):
     """The same in a process of its own: for what a process as a whole does."""
-    return subprocess.run(
-        [sys.executable, "-m", "bntricks", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return completed(*arguments, cwd=cwd, environment=environment)
 
 
 def refused(done, *words, code=2):

@@ -11,7 +11,7 @@ CLASSES, SIDE, BATCH = 6, 8, 6
 VIEW = View((0.5,) * 3, (0.25,) * 3, pad=1, flip=True)
 
 
-def images(task, count=18):
+def images(task, count=12):
     generator = torch.Generator().manual_seed(task)
     x = torch.randint(256, (count, 3, SIDE, SIDE), dtype=torch.uint8, generator=generator)
     return x, 2 * (task - 1) + torch.arange(count) % 2

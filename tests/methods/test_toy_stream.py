@@ -26,16 +26,16 @@ def stream():
 
     def images(count):
         y = np.repeat(np.arange(6), count)
-        noisy = patterns[y] + random.normal(0, 40, (len(y), 8, 8))
+        noisy = patterns[y] + random.normal(0, 25, (len(y), 8, 8))
         return noisy.clip(0, 255).astype(np.uint8), y
 
-    return from_arrays(*images(32), *images(20))
+    return from_arrays(*images(24), *images(20))
 
 
 @cache
 def accuracy(name):
     size = {"batch": 8, "memory": 36, "memory_batch": 16, "width": 6, "blocks": 1, "stages": 2}
-    pace = {"epochs": 5, "lr": 0.06}
+    pace = {"epochs": 3, "lr": 0.1}
     hyper = FASTER if make(name).averages else {}
     config = Config(method=name, hyper=hyper, **pace, **size)
     return acc(train(config, stream()).accuracy)

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +15,7 @@ from safetensors import safe_open
 from bntricks import Model, UserError
 from bntricks.model.file import lesson_file
 from helpers.colours import FIRST, pictures, write_folder
+from helpers.processes import Process, completed
 
 
 def hear(event):
@@ -125,8 +124,8 @@ def test_a_killed_lesson_leaves_the_model_as_it_was(model, tmp_path, second):
     for number in (signal.SIGKILL, signal.SIGTERM):
         mark = folder / str(int(number))
         learn = ["learn", second, "--epochs", "100000", "--into", model]
-        command = [sys.executable, "-c", LESSON.replace("MARK", repr(str(mark))), *learn]
-        with subprocess.Popen(command, stderr=subprocess.PIPE) as lesson:
+        script = LESSON.replace("MARK", repr(str(mark)))
+        with Process(*learn, script=script, cwd=tmp_path) as lesson:
             while lesson.poll() is None and not mark.exists():
                 time.sleep(0.05)
             lesson.send_signal(number)
@@ -156,10 +155,10 @@ main()
 """
 
 
-def test_a_request_to_stop_is_obeyed_whatever_a_step_does_with_it(model, second):
+def test_a_request_to_stop_is_obeyed_whatever_a_step_does_with_it(model, tmp_path, second):
     before = model.read_bytes()
     learn = ["learn", second, "--epochs", "2", "--into", model]
-    done = subprocess.run([sys.executable, "-c", SWALLOWED, *learn], capture_output=True)
+    done = completed(*learn, script=SWALLOWED, cwd=tmp_path)
     assert done.returncode == 143
     assert model.read_bytes() == before
 

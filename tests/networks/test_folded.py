@@ -1,8 +1,6 @@
 """Scores come from folded convolutions where that is faster, and are the network's own."""
 
 import copy
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -13,6 +11,7 @@ from bntricks.methods import make
 from bntricks.networks.folded import FOLD_FROM, Folded, folded
 from bntricks.networks.resnet import ResNet
 from bntricks.norm import layers
+from helpers.processes import completed
 
 pytestmark = pytest.mark.law
 
@@ -96,7 +95,7 @@ def test_a_handful_of_images_is_not_worth_folding_for():
     assert folded(net, FOLD_FROM - 1) is net
 
 
-def test_networks_narrower_than_a_vector_train_without_harm():
+def test_networks_narrower_than_a_vector_train_without_harm(tmp_path):
     """oneDNN wrote beyond its buffers here, which shows when the heap is next looked at."""
     script = """
 import torch
@@ -109,5 +108,5 @@ for width in (2, 3, 4, 6):
         net(x).sum().backward()
         spare = [torch.rand(n) for n in range(1, 60, 3)]
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = completed(script=script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,5 @@
 """Corrections of the head's bias: what each fits, what it does to logits, and what it leaves."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -15,6 +12,7 @@ from bntricks.runs.readings import only_rescores
 from bntricks.runs.record import READINGS
 from bntricks.training.checkpoint import digest
 from bntricks.training.readings import Readings
+from helpers.processes import completed
 from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
@@ -246,7 +244,7 @@ def test_bic_is_fitted_on_stored_samples_of_the_classes_seen_and_on_no_others():
     assert torch.equal(with_visitors["shift"], few["shift"])
 
 
-def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compiler():
+def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compiler(tmp_path):
     z, y = distorted(0.6, -0.4, rows=200)
     weight = 1 / torch.bincount(y)[y].double()
     weight /= weight.sum()
@@ -266,7 +264,7 @@ def test_bic_makes_the_steps_of_torchs_optimiser_and_does_not_import_its_compile
         "fit_bias(torch.eye(4), torch.arange(4), torch.arange(4) > 1); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+    assert completed(script=script, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("name", READINGS)

@@ -20,7 +20,8 @@ from bntricks.training.loop import Position, batches
 
 pytestmark = pytest.mark.fault
 
-LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 20, "memory": 20, "epochs": 2}
+LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 10, "memory": 20, "epochs": 2}
+LITTLE |= {"batch": 12, "memory_batch": 12}
 
 
 class PulledPlugError(Exception):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -12,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+
+from helpers.processes import Process
 
 WNIDS = [f"n{10_000_000 + 7 * k}" for k in range(200)]
 
@@ -23,7 +23,6 @@ def cache(tmp_path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.setenv("BNT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # a busy disk would take minutes
     return tmp_path / "cache"
 
 
@@ -151,7 +150,7 @@ def held_builder():
     `go` is there; returns once it is that far."""
     started = []
 
-    def start(stream: str, data: Path, go: Path) -> subprocess.Popen:
+    def start(stream: str, data: Path, go: Path) -> Process:
         script = f"""
 import pathlib, time
 from bntricks.streams import open_stream
@@ -162,14 +161,12 @@ def report(what, done, total):
             time.sleep(0.01)
 print(open_stream({stream!r}, data={str(data)!r}, report=report).fingerprint)
 """
-        process = subprocess.Popen(
-            [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
-        )
+        process = Process(script=script, cwd=data)
         started.append(process)
         assert process.stdout.readline() == "decoding\n"
         return process
 
     yield start
     for process in started:
-        process.kill()
-        process.communicate()
+        with process:
+            process.kill()

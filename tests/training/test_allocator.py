@@ -1,9 +1,10 @@
 """Freed memory is kept, so that the next step need not ask the system for it again."""
 
-import subprocess
 import sys
 
 import pytest
+
+from helpers.processes import completed
 
 LEFT = """
 import sys, torch
@@ -25,8 +26,7 @@ print((megabytes() - before) / (largest - before))
 
 
 def share_left(how):
-    command = [sys.executable, "-c", LEFT, how]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return float(completed(how, script=LEFT, cwd=".").stdout)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of glibc")

@@ -28,7 +28,7 @@ from bntricks.runs.folder import run
 entries()
 print("scipy.optimize" in sys.modules)
 run(Config(stream="seq-digits", method="der++-bnt", width=2, stages=2, blocks=1, epochs=1,
-           optimiser="adam", clip=1.0))
+           images_per_class=8, optimiser="adam", clip=1.0))
 print("torch._dynamo" in sys.modules)
 """
 

@@ -146,16 +146,15 @@ def fast_forgetting(*args, **kwargs):
 @pytest.mark.parametrize("name", APART)
 def test_deferred_tracking_changes_no_bit_of_a_run(name, monkeypatch):
     monkeypatch.setitem(NETWORKS.entries(), "resnet", fast_forgetting)
-    stream = open_stream("seq-digits", images_per_class=40)[:3]
-    config = Config(
-        method=name, stream="seq-digits", epochs=10, width=2, blocks=1, stages=2, memory=30
-    )
+    stream = open_stream("seq-digits", images_per_class=20)[:3]
+    size = {"batch": 16, "memory_batch": 16, "width": 2, "blocks": 1, "stages": 2, "memory": 30}
+    config = Config(method=name, stream="seq-digits", epochs=7, **size)
     deferred = engine.train(config, stream)
     every = engine.train(config, stream, track="every-step")
 
     steps = every.learner.cost.steps
     assert ema_reach(every.learner.net) == 10
-    assert steps >= 3 * 3 * 10
+    assert steps >= 3 * 3 * 7
     assert every.learner.cost.tracking_skipped == 0
     assert deferred.learner.cost.tracking_skipped >= steps / 3
     assert_equal(whole(deferred.learner.net), whole(every.learner.net))
@@ -171,7 +170,7 @@ def test_deferred_tracking_is_exact_at_the_usual_momentum_and_with_dropout():
     def train(deferred):
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 6))
-        who, steps = learner("er-bnt", net), 3 * ema_reach(net)
+        who, steps = learner("er-bnt", net), 2 * ema_reach(net) + 10
         for task in (1, 2):
             who.begin([2 * task - 2, 2 * task - 1])
             for left, (x, y) in zip(range(steps, 0, -1), batches(task, steps), strict=True):
@@ -179,7 +178,7 @@ def test_deferred_tracking_is_exact_at_the_usual_momentum_and_with_dropout():
         return who
 
     deferred, every = train(True), train(False)
-    assert deferred.cost.tracking_skipped > deferred.cost.steps / 2
+    assert deferred.cost.tracking_skipped > deferred.cost.steps / 3
     assert_equal(whole(deferred.net), whole(every.net))
 
 

@@ -2,7 +2,6 @@ import hashlib
 import json
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from bntricks.errors import UserError
 from bntricks.runs.train import together
 from bntricks.streams import open_stream
 from bntricks.streams.tasks import in_one
+from helpers.processes import completed
 
 
 @pytest.fixture
@@ -306,5 +306,5 @@ def test_opening_says_nothing_on_the_terminal(data):
     script = (
         f"from bntricks.streams import open_stream; open_stream('seq-cifar10', data={str(data)!r})"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
-    assert (done.stdout, done.stderr) == (b"", b"")
+    done = completed(script=script, cwd=data)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
