@@ -4,6 +4,7 @@ never a reason to run code."""
 import ast
 import json
 import multiprocessing
+import os
 import random
 import shutil
 import subprocess
@@ -25,7 +26,7 @@ from bntricks.report.figures.confusion import confusion as confusion_of
 from bntricks.report.files import svg, write
 from bntricks.report.groups import group
 from bntricks.runs.folder import REQUEST, resume, run
-from bntricks.runs.record import phi
+from bntricks.runs.record import file as record_file, phi
 from bntricks.runs.record.phi import PhiAccuracies
 from helpers import records
 from helpers.colours import TINY
@@ -100,6 +101,14 @@ def test_what_a_killed_save_has_left_goes_with_the_next_command(bnt, model):
     assert other.exists(), "what is not ours stays"
 
 
+@pytest.mark.fault
+def test_the_lock_of_a_model_is_nobody_elses_file(bnt, model):
+    poetry, lock = model.rename(model.with_name("poetry")), model.with_name("poetry.lock")
+    lock.write_text("versions")
+    assert bnt("rename-class", poetry, Model.load(poetry).classes[0], "red").code == 0
+    assert lock.read_text() == "versions"
+
+
 def _learn(arguments):
     """`bnt learn` in a process of its own; its exit code."""
     import sys
@@ -146,6 +155,14 @@ def test_a_network_that_is_named_again_is_resumed(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="mine_door:build"):
         resume(record.path)
     assert resume(record.path, net="mine_door:build").digest == record.digest
+
+
+def test_a_run_on_data_whose_path_is_not_utf8_is_resumed(tmp_path):
+    data = tmp_path / os.fsdecode(b"d\xff")
+    data.mkdir()
+    record = run(Config(method="sgd", **SMALL), data=data, out=tmp_path / "runs")
+    (record.path / record_file.NAME).unlink()
+    assert resume(record.path).digest == record.digest
 
 
 def test_a_study_in_a_file_does_not_import_what_it_names(refused, tmp_path, monkeypatch):
