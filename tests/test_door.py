@@ -18,7 +18,7 @@ from safetensors import safe_open
 import bntricks
 from bntricks import Config, Model, UserError
 from bntricks.errors import RunError
-from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
+from bntricks.files import commit, leftovers, pack_json, unpack_json, write_atomically
 from bntricks.model.file import checksum as model_checksum
 from bntricks.model.preprocessing import read_class_names
 from bntricks.report.build import build
@@ -61,6 +61,20 @@ def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch
         points += 1
     assert points >= 4
     assert (path.read_bytes(), keep.read_bytes()) == (b"new", b"old")
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_what_a_kill_leaves_of_a_change_goes_with_any_other(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("pathlib.Path.hardlink_to", _no_links)
+    monkeypatch.chdir(tmp_path)
+    path, keep = Path("m"), Path("m.before")
+    path.write_bytes(b"old")
+    for point in crash_points(lambda: commit({path: b"new"}, keep=keep), tmp_path):
+        commit({path: b"newer"})
+        assert {p.name for p in tmp_path.iterdir()} <= {"m", "m.before"}, point
+        keep.unlink(missing_ok=True)
 
 
 @pytest.mark.fault

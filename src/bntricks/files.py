@@ -87,8 +87,9 @@ def _replace(
 
 
 def _keep(path: Path, keep: Path) -> None:
-    """Give a file a second name, or a copy where the file system has no links."""
-    beside = _partial(keep)
+    """Give a file a second name, or a copy where the file system has no links. What a kill leaves
+    of it goes with the next change of the file, whether that keeps anything or not."""
+    beside = _partial(path if keep.parent.samefile(path.parent) else keep)
     try:
         try:
             beside.hardlink_to(path)
