@@ -32,7 +32,7 @@ WITH_ALL = ("--save-every-task", "--readings", "--epoch-accuracy", "--log", "csv
 LESSON = ("--epochs", "1", "--checkpoint-seconds", "0")
 LEARN = ("learn", "first", "--into", "m", *TINY, *LESSON)
 MORE = ("learn", "second", "--into", "m", *LESSON)
-LOCKS_NOTHING = frozenset({"r.lock"})
+LOCKS_NOTHING = frozenset({".r.lock"})
 SWEEP = ("sweep", "--grid", "lr=0.01,0.1", "--seeds", "1", "--validation", "0.25", *SOME)
 STUDY = """
 title = "T"

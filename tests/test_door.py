@@ -4,6 +4,7 @@ never a reason to run code."""
 import ast
 import json
 import multiprocessing
+import os
 import random
 import shutil
 import sys
@@ -16,7 +17,7 @@ from safetensors import safe_open
 import bntricks
 from bntricks import Config, Model, UserError
 from bntricks.errors import RunError
-from bntricks.files import leftovers, pack_json, unpack_json, write_atomically
+from bntricks.files import commit, leftovers, pack_json, unpack_json, write_atomically
 from bntricks.model.file import checksum as model_checksum
 from bntricks.model.preprocessing import read_class_names
 from bntricks.report.build import build
@@ -24,7 +25,7 @@ from bntricks.report.figures.confusion import confusion as confusion_of
 from bntricks.report.files import svg, write
 from bntricks.report.groups import group
 from bntricks.runs.folder import REQUEST, resume, run
-from bntricks.runs.record import phi
+from bntricks.runs.record import file as record_file, phi
 from bntricks.runs.record.phi import PhiAccuracies
 from helpers import records
 from helpers.colours import TINY
@@ -63,6 +64,20 @@ def test_a_kill_never_leaves_a_place_empty_that_had_a_file(tmp_path, monkeypatch
 
 
 @pytest.mark.fault
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+def test_what_a_kill_leaves_of_a_change_goes_with_any_other(tmp_path, monkeypatch, links):
+    if not links:
+        monkeypatch.setattr("pathlib.Path.hardlink_to", _no_links)
+    monkeypatch.chdir(tmp_path)
+    path, keep = Path("m"), Path("m.before")
+    path.write_bytes(b"old")
+    for point in crash_points(lambda: commit({path: b"new"}, keep=keep), tmp_path):
+        commit({path: b"newer"})
+        assert {p.name for p in tmp_path.iterdir()} <= {"m", "m.before"}, point
+        keep.unlink(missing_ok=True)
+
+
+@pytest.mark.fault
 def test_a_file_that_a_killed_writer_has_kept_already_gets_no_third_name(tmp_path):
     path, keep = tmp_path / "m", tmp_path / "m.before"
     path.write_bytes(b"old")
@@ -98,6 +113,14 @@ def test_what_a_killed_save_has_left_goes_with_the_next_command(bnt, model):
     assert bnt("rename-class", model, Model.load(model).classes[0], "red").code == 0
     assert not unfinished.exists()
     assert other.exists(), "what is not ours stays"
+
+
+@pytest.mark.fault
+def test_the_lock_of_a_model_is_nobody_elses_file(bnt, model):
+    poetry, lock = model.rename(model.with_name("poetry")), model.with_name("poetry.lock")
+    lock.write_text("versions")
+    assert bnt("rename-class", poetry, Model.load(poetry).classes[0], "red").code == 0
+    assert lock.read_text() == "versions"
 
 
 def _learn(arguments):
@@ -145,6 +168,14 @@ def test_a_network_that_is_named_again_is_resumed(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="mine_door:build"):
         resume(record.path)
     assert resume(record.path, net="mine_door:build").digest == record.digest
+
+
+def test_a_run_on_data_whose_path_is_not_utf8_is_resumed(tmp_path):
+    data = tmp_path / os.fsdecode(b"d\xff")
+    data.mkdir()
+    record = run(Config(method="sgd", **SMALL), data=data, out=tmp_path / "runs")
+    (record.path / record_file.NAME).unlink()
+    assert resume(record.path).digest == record.digest
 
 
 def test_a_study_in_a_file_does_not_import_what_it_names(refused, tmp_path, monkeypatch):

@@ -89,7 +89,7 @@ def test_holding_leaves_the_file_and_its_folder_as_they_were(tmp_path):
     path.write_bytes(b"weights")
     before = path.stat()
     with held(path):
-        assert {p.name for p in tmp_path.iterdir()} == {"model", "model.lock"}
+        assert {p.name for p in tmp_path.iterdir()} == {"model", ".model.lock"}
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert path.stat().st_ino == before.st_ino
     assert list(tmp_path.iterdir()) == [path]

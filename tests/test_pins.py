@@ -111,7 +111,7 @@ def test_the_pythons_claimed_are_those_that_make_tests():
 
 @pytest.mark.law  # so that it runs with the lowest filelock, whose bound is this
 def test_a_lock_file_that_its_holder_removed_meanwhile_locks_nothing(tmp_path, monkeypatch):
-    lock, flock, others = tmp_path / "model.lock", fcntl.flock, []
+    lock, flock, others = tmp_path / ".model.lock", fcntl.flock, []
 
     def late(descriptor, operation):
         if operation & fcntl.LOCK_EX and not others:  # between opening the file and locking it:

@@ -23,6 +23,7 @@ from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+    from torch import Tensor
 
 PARTIAL = ".partial"
 LARGEST = 1 << 26
@@ -86,8 +87,9 @@ def _replace(
 
 
 def _keep(path: Path, keep: Path) -> None:
-    """Give a file a second name, or a copy where the file system has no links."""
-    beside = _partial(keep)
+    """Give a file a second name, or a copy where the file system has no links. What a kill leaves
+    of it goes with the next change of the file, whether that keeps anything or not."""
+    beside = _partial(path if keep.parent.samefile(path.parent) else keep)
     try:
         try:
             beside.hardlink_to(path)
@@ -123,7 +125,8 @@ def remove_leftovers(*paths: Path) -> None:
 def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
     """Plain values as JSON with their checksum."""
     signed = value | {"checksum": checksum(value)}
-    return json.dumps(signed, indent=indent, allow_nan=False, ensure_ascii=False).encode()
+    text = json.dumps(signed, indent=indent, allow_nan=False, ensure_ascii=False)
+    return text.encode(errors="surrogatepass")  # of file names that are not UTF-8
 
 
 def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
@@ -146,6 +149,19 @@ def parse_json(content: str | bytes) -> Any:
         return _bounded(content, json.loads)
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise ValueError("not whole JSON") from None
+
+
+def parse_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors in a safetensors file by name, and its metadata, or a ValueError."""
+    import safetensors.torch as safe  # reports and records need no torch
+    from safetensors import SafetensorError
+
+    try:
+        tensors = safe.load(content)
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError):
+        raise ValueError("not a whole safetensors file") from None
+    end = 8 + int.from_bytes(content[:8], "little")
+    return tensors, parse_json(content[8:end]).get("__metadata__") or {}
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -225,13 +241,14 @@ def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator
     what it holds already.
 
     The path itself is not touched: what is locked, and removed in the end, is a file of its own
-    (default: beside the path, with `.lock` added to its name). The lock is the kernel's, so it
-    dies with its holder; the empty file that a killed process leaves behind locks nothing.
+    (default: hidden beside the path, as `poetry.lock` may be somebody else's). The lock is the
+    kernel's, so it dies with its holder; the empty file that a killed process leaves behind locks
+    nothing.
     """
     from filelock import FileLock, Timeout  # most commands hold nothing, and start faster without
 
     # A link and the file it leads to share their lock; the order is the same for everybody.
-    locks = {lock or Path(f"{path.resolve()}.lock"): path for path in paths}
+    locks = {lock or _lock_of(path.resolve()): path for path in paths}
     with ExitStack() as stack:
         for place, path in sorted(locks.items()):
             place.parent.stat()  # filelock would make a folder that is not there
@@ -242,6 +259,10 @@ def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator
                 raise HeldError(f"{shown(path)} is being worked on by another process") from None
             stack.callback(_release, file_lock)
         yield
+
+
+def _lock_of(path: Path) -> Path:
+    return path.parent / f".{path.name}.lock"
 
 
 def _release(file_lock: BaseFileLock) -> None:

@@ -309,12 +309,11 @@ def test_a_lesson_in_python_leaves_nothing_beside_the_model(model, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_a_check_up_that_is_interrupted_does_not_cost_the_summary(
-    bnt, model, second, monkeypatch, flags
+@pytest.mark.parametrize("where", ["bntricks.doctor.model.checkup", "bntricks.model.file.forget"])
+def test_a_request_to_stop_after_the_save_does_not_cost_the_summary(
+    bnt, model, second, monkeypatch, flags, where
 ):
-    monkeypatch.setattr(
-        "bntricks.doctor.model.checkup", lambda model: signal.raise_signal(signal.SIGINT)
-    )
+    monkeypatch.setattr(where, lambda _: signal.raise_signal(signal.SIGINT))
     done = bnt("learn", second, "--into", model, *EPOCHS, *flags)
     assert done.code == 130
     assert len(Model.load(model).classes) == 6

@@ -44,6 +44,10 @@ CHANGES = {
     "a huge memory": (lambda about, tensors: about.update(memory=10**12), "memory"),
     "another method": (lambda about, tensors: about.update(method="rm -rf"), "unknown method"),
     "strange fields": (lambda about, tensors: about.update(exec="import os"), "exec"),
+    "a format that moves the cursor": (
+        lambda about, tensors: about.update(format="\x1b[2J"),
+        "format is \\x1b[2J,",
+    ),
     "another format": (lambda about, tensors: about.update(format=3), "format is 3"),
     "no JSON": (lambda about, tensors: "{", "description"),
     "JSON, but a list": (lambda about, tensors: "[]", "description"),
@@ -195,9 +199,27 @@ def test_what_is_no_model_is_refused_in_a_line(refused, tmp_path, first, second)
     refused("predict", tmp_path, first, words=["cannot read"])
 
 
+@pytest.mark.parametrize(
+    ("field", "reason"),
+    [
+        ("[" * 100 + "]" * 100, "nested too deeply"),
+        ("1" * 45, "more than 40 digits"),
+        (f'"{"x" * (1 << 26)}"', "larger than 67,108,864 bytes"),
+    ],
+    ids=["deep", "long", "large"],
+)
+def test_a_header_is_bounded_even_where_safetensors_ignores_what_is_in_it(model, field, reason):
+    content = model.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:end].replace(b'"dtype"', f'"more":{field},"dtype"'.encode(), 1)
+    model.write_bytes(struct.pack("<Q", len(header)) + header + content[end:])
+    with pytest.raises(UserError, match=reason):
+        Model.load(model)
+
+
 def test_every_truncation_is_refused(model):
     content = model.read_bytes()
     for end in (*range(64), *range(64, len(content), len(content) // 40)):
         model.write_bytes(content[:end])
-        with pytest.raises(UserError, match="not a safetensors file, or not a whole one"):
+        with pytest.raises(UserError, match="not a whole safetensors file"):
             Model.load(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,6 +39,7 @@ from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import RunError, UserError, abbreviated
 from bntricks.files import command_line, shown
 from bntricks.model.options import IMAGE_SIZE, NewModel
+from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -125,56 +126,65 @@ def learn(
     new = new.model_copy(update={"hyper": hyper} if hyper else {})
     prepare(device, threads)
     check_target(into)
-    with stdout_reserved(), locked(into) as exists:
-        model = None
-        if exists:
-            if choices := [*hyper, *(n for n in new.given() if n != "hyper"), *trained.given()]:
-                raise UserError(
-                    f"{shown(into)} already exists, and a model keeps what it was made with: leave "
-                    f"out {', '.join(map(flag, choices))}, or give --into another file to make a "
-                    "new one"
+    with ExitStack() as until_told:
+        with stdout_reserved(), locked(into) as exists:
+            model = None
+            if exists:
+                if choices := [*hyper, *(n for n in new.given() if n != "hyper"), *trained.given()]:
+                    raise UserError(
+                        f"{shown(into)} already exists, and a model keeps what it was made with: "
+                        f"leave out {', '.join(map(flag, choices))}, or give --into another file "
+                        "to make a new one"
+                    )
+                model = open_model(into, net=net, device=device)
+                check_can_learn(model)
+            else:
+                protocol(new)  # so that a mistake is reported before any image is read
+                if net is not None:
+                    model = adopted(net, trained, new, device, skip_unreadable)
+                elif trained.given():
+                    raise UserError(
+                        "it describes a trained network: say what builds it, with --net "
+                        "package.module:function",
+                        option=trained.given()[0],
+                    )
+            size = model.metadata.shape[-1] if model else new.image_size or IMAGE_SIZE
+            samples = read_images(
+                gather, folder, size=size, held_out=held_out, skip=skip_unreadable
+            )
+            if model is None:
+                model = create(samples, device=device, **in_python(new))
+            with _continued(lesson_file(into)):
+                with console.progress(lines=True) as sink:
+                    keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
+                    learned = teach(
+                        model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
+                    )
+                before = None
+                if exists and learned.learn_again:
+                    places = names_before(into)  # a killed command may have kept it already
+                    before = next(p for p in places if not p.exists() or p.samefile(into))
+                until_told.enter_context(postponed())  # a request to stop, once this is saved
+                model.save(into, memory=not without_memory, keep=before)
+        if json:
+            verdict, kept = None, None if before is None else str(before)
+            try:
+                until_told.close()
+                with stdout_reserved():
+                    verdict = examined(model)
+            finally:  # the lesson is over, whatever becomes of the check-up
+                print_json(
+                    {"path": str(into), "before": kept, **asdict(learned), "doctor": verdict}
                 )
-            model = open_model(into, net=net, device=device)
-            check_can_learn(model)
-        else:
-            protocol(new)  # so that a mistake is reported before any image is read
-            if net is not None:
-                model = adopted(net, trained, new, device, skip_unreadable)
-            elif trained.given():
-                raise UserError(
-                    "it describes a trained network: say what builds it, with --net "
-                    "package.module:function",
-                    option=trained.given()[0],
-                )
-        size = model.metadata.shape[-1] if model else new.image_size or IMAGE_SIZE
-        samples = read_images(gather, folder, size=size, held_out=held_out, skip=skip_unreadable)
-        if model is None:
-            model = create(samples, device=device, **in_python(new))
-        with _continued(lesson_file(into)):
-            with console.progress(lines=True) as sink:
-                keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
-                learned = teach(
-                    model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
-                )
-            before = None
-            if exists and learned.learn_again:
-                places = names_before(into)  # a killed command may have kept it already
-                before = next(p for p in places if not p.exists() or p.samefile(into))
-            model.save(into, memory=not without_memory, keep=before)
-    if json:
-        verdict, kept = None, None if before is None else str(before)
-        try:
-            with stdout_reserved():
-                verdict = examined(model)
-        finally:  # the lesson is over, whatever becomes of the check-up
-            print_json({"path": str(into), "before": kept, **asdict(learned), "doctor": verdict})
-        return
-    _print(learned, model, into, without_memory)
-    if learned.learn_again:
-        lower = f"--lr {model.metadata.lr / 2:g}"
-        switches = {"--more": more, "--skip-unreadable": skip_unreadable}
-        _print_retry(folder, into, before, net, [lower, *(s for s, on in switches.items() if on)])
-    sys.stdout.flush()  # the check-up may take a while, or not end
+            return
+        _print(learned, model, into, without_memory)
+        if learned.learn_again:
+            lower = f"--lr {model.metadata.lr / 2:g}"
+            switches = {"--more": more, "--skip-unreadable": skip_unreadable}
+            _print_retry(
+                folder, into, before, net, [lower, *(s for s, on in switches.items() if on)]
+            )
+        sys.stdout.flush()  # the check-up may take a while, or not end
     with stdout_reserved():
         verdict = examined(model)
     if verdict is not None:

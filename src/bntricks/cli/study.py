@@ -12,8 +12,7 @@ from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
-from bntricks.errors import UserError
-from bntricks.files import command_line, commit, shown
+from bntricks.files import command_line, commit
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
 
@@ -97,6 +96,7 @@ def study(
     json
         Print results and verdicts as one JSON object.
     """
+    from bntricks.networks.registry import check_named
     from bntricks.paper import load_study
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
@@ -128,12 +128,7 @@ def study(
         options=options,
     )
     for config in configs if own_study is not None else ():
-        if ":" in config.net and options.get("net") != config.net:
-            raise UserError(
-                f"{shown(name)} names code to build the network, {shown(config.net)}, and a file "
-                "never decides which code is run: if you trust it, name it yourself",
-                remedy="net",
-            )
+        check_named(config.net, options.get("net"), Path(name))
     results = train_all(name, configs, work, chosen.probe)
     records = [first_training(r) for r in results if not isinstance(r, Failure)]
     if records:

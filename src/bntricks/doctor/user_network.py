@@ -9,13 +9,12 @@ from typing import Any
 
 import safetensors.torch as safe
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, abbreviated
-from bntricks.files import commit, reading, regular_bytes, shown, writing
+from bntricks.files import commit, parse_tensors, reading, regular_bytes, shown, writing
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
 from bntricks.system.devices import place
@@ -121,8 +120,8 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     with reading(path):
         content = regular_bytes(path)
     try:
-        return safe.load(content)
-    except SafetensorError:
+        return parse_tensors(content)[0]
+    except ValueError:
         state = _read_torch_file(path, content)
     for key in ("state_dict", "model"):
         if isinstance(state.get(key), Mapping):

@@ -17,13 +17,13 @@ from typing import Any
 import safetensors.torch as safe
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
 from bntricks.files import (
     commit,
     parse_json,
+    parse_tensors,
     reading,
     regular_bytes,
     remove_leftovers,
@@ -152,13 +152,9 @@ def load(
 
 def _opened(content: bytes) -> tuple[Metadata, Tensors]:
     try:
-        tensors = safe.load(content)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, OverflowError):
-        raise UnusableError(
-            "it is not a safetensors file, or not a whole one; give a file that bntricks wrote"
-        ) from None
-    length = int.from_bytes(content[:8], "little")
-    header = parse_json(content[8 : 8 + length]).get("__metadata__") or {}
+        tensors, header = parse_tensors(content)
+    except ValueError as error:
+        raise UnusableError(f"{error}; give a file that bntricks wrote") from None
     description = header.get(KEY)
     if description is None:
         raise UnusableError("it holds tensors, but was not made by bntricks; adopt it in Python")
@@ -167,7 +163,8 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
         version = values.get("format")
         if version not in (1, FORMAT):
             raise UnusableError(
-                f"its format is {version}, this version reads 1 and {FORMAT}; update bntricks"
+                f"its format is {shown(str(version))}, this version reads 1 and {FORMAT}; "
+                "update bntricks"
             )
         if version == FORMAT and values.pop("checksum", None) != checksum(values, tensors):
             raise UnusableError("its checksum does not match: it is damaged; use a copy of it")

@@ -113,7 +113,7 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
         for parent in {path.parent for path in places}:
             parent.mkdir(parents=True, exist_ok=True)
         outdated = _outdated(folder, contents)
-        commit(places, outdated=outdated, lock=folder / f"{PAGE}.lock")
+        commit(places, outdated=outdated, lock=folder / f".{PAGE}.lock")
     return folder / PAGE
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import safetensors.torch as safe
-from safetensors import SafetensorError
 from torch import nn
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown, write_atomically
+from bntricks.files import parse_tensors, reading, regular_bytes, shown, write_atomically
 from bntricks.networks.registry import check_named
 from bntricks.runs.record import Record
 from bntricks.runs.train import build
@@ -39,10 +38,10 @@ def load(record: Record, stream: Stream, *, net: str | None = None) -> nn.Module
     check_named(record.config.net, net, record.path)
     network = build(record.config.model_copy(update={"device": "cpu"}), stream).net
     with reading(path):
-        content = path.read_bytes()
+        content = regular_bytes(path)
     try:
-        network.load_state_dict(safe.load(content))
-    except (SafetensorError, RuntimeError) as error:
+        network.load_state_dict(parse_tensors(content)[0])
+    except (ValueError, RuntimeError) as error:
         raise _not_whole(path, str(error).splitlines()[0]) from None
     if checkpoint.digest(network.state_dict()) != record.digest["network"]:
         raise _not_whole(path, "its hash is not the record's")

@@ -20,11 +20,10 @@ from typing import Any
 
 import safetensors.torch as safe
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.files import move, parse_json, regular_bytes, shown, write_atomically
+from bntricks.files import move, parse_json, parse_tensors, regular_bytes, shown, write_atomically
 
 State = dict[str, Any]
 
@@ -165,8 +164,8 @@ def unpack(content: bytes) -> State:
         raise CorruptError("its checksum does not match")
     plain, _, block = body.partition(b"\n")
     try:
-        state = _put_tensors(parse_json(plain), "", safe.load(block))
-    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
+        state = _put_tensors(parse_json(plain), "", parse_tensors(block)[0])
+    except (KeyError, ValueError) as error:
         raise CorruptError(f"its content is not a state: {error}") from None
     if not isinstance(state, dict):
         raise CorruptError("its content is not a state")
