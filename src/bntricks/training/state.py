@@ -7,12 +7,15 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from bntricks.batch import Batch
+from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, keep_outputs, last_linear, seen_by_head
@@ -26,6 +29,7 @@ from bntricks.seeds import Generators
 from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
+from bntricks.training.randomness import NOTHING, Randomness
 from bntricks.training.schedules import Schedule, constant
 
 if TYPE_CHECKING:
@@ -108,6 +112,16 @@ class State:
     """The processes that share a step."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
+    randomness: Randomness = field(default_factory=lambda: Randomness(Generator()))
+    guards: list[RemovableHandle] = field(default_factory=list)
+    """What refuses to evaluate while φ lacks passes that were left out."""
+
+    def drawing(self, part: str, *, in_step: bool = True) -> AbstractContextManager[None]:
+        """Seed what this part of a step draws from global generators, or of what is done between
+        steps. Parts may lie within parts."""
+        if in_step and not self.randomness.could_draw:
+            return NOTHING
+        return self.randomness.part(part, self.lesson.t, self.cost.steps, self.device)
 
     @property
     def learning(self) -> tuple[nn.Module, ...]:
@@ -186,8 +200,29 @@ class State:
     @property
     def stale(self) -> bool:
         """φ still lacks passes that were left out, so it must not be read yet."""
+        if self.since_skip is None:
+            return False
         reach = ema_reach(self.net)
-        return self.since_skip is not None and (reach is None or self.since_skip < reach)
+        return reach is None or self.since_skip < reach
+
+    def guard(self, norms: BatchNorms, *, stale: bool) -> None:
+        """Refuse to evaluate the layers that training moves for as long as φ is stale."""
+        if stale and not self.guards:
+            refuse = partial(_refuse_stale, self)
+            own = [layer for layer in norms if layer.training]
+            self.guards += [layer.register_forward_pre_hook(refuse) for layer in own]
+        elif not stale:
+            while self.guards:
+                self.guards.pop().remove()
+
+
+def _refuse_stale(state: State, layer: nn.Module, inputs: object) -> None:
+    if not layer.training and state.stale:
+        raise UserError(
+            "a normalisation layer is evaluated while its running statistics lack tracking passes "
+            "that were left out: if the method evaluates the network inside a task, declare "
+            "Method(reads_ema=True); in a loop of your own, observe without a horizon"
+        )
 
 
 def previous(net: nn.Module) -> nn.Module:

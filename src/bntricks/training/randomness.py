@@ -1,0 +1,111 @@
+"""Dropout, and all else that draws from global generators: of torch, of Python, of numpy.
+
+What is drawn follows from the run's seed, the task, the step and the name of what draws, such as a
+pass. So a pass that is left out or added shifts no other, a resumed run draws what it would have
+drawn, and whoever calls gets their generators back as they were. Networks and methods in which
+nothing can draw pay only for the look that finds that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import chain
+from types import FunctionType
+
+import torch
+from torch import Generator, nn
+
+from bntricks.recipes.language import Method
+from bntricks.seeds import borrowed_generators, derived_seed, seed_globally
+
+DETERMINISTIC = (
+    "torch.nn.modules.activation",
+    "torch.nn.modules.batchnorm",
+    "torch.nn.modules.container",
+    "torch.nn.modules.conv",
+    "torch.nn.modules.flatten",
+    "torch.nn.modules.linear",
+    "torch.nn.modules.normalization",
+    "torch.nn.modules.padding",
+    "torch.nn.modules.pooling",
+    "torch.nn.modules.upsampling",
+)
+"""Where torch has its layers that draw nothing, but for those in `DRAWING`."""
+DRAWING = (nn.RReLU, nn.MultiheadAttention, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
+NOTHING: AbstractContextManager[None] = nullcontext()
+
+
+class Randomness:
+    """Seeds the global generators for each part of a training by name."""
+
+    def __init__(self, source: Generator) -> None:
+        self.source = source
+        """Its seed is that of all parts; it comes back with a checkpoint."""
+        self.could_draw = True
+        """Whether anything in a step could draw."""
+        self._borrowed = False
+        self._inside = ""
+
+    @contextmanager
+    def borrowed(self, device: torch.device) -> Iterator[None]:
+        """Put the caller's generators back when this is over, rather than after each part."""
+        if self._borrowed:
+            yield
+            return
+        self._borrowed = True
+        try:
+            with borrowed_generators([device]):
+                yield
+        finally:
+            self._borrowed = False
+
+    @contextmanager
+    def part(self, name: str, task: int, step: int, device: torch.device) -> Iterator[None]:
+        """Draw what this part of this step draws."""
+
+        def seed(*names: str) -> None:
+            drawn = derived_seed(self.source.initial_seed(), task, step, *names)
+            seed_globally(drawn, [device])
+
+        outer, self._inside = self._inside, name
+        try:
+            with self.borrowed(device):
+                seed(name)
+                yield
+                if outer:
+                    seed(outer, "after", name)
+        finally:
+            self._inside = outer
+
+
+def could_draw(modules: Iterable[nn.Module], method: Method, *others: object) -> bool:
+    """Whether one of these may draw from a global generator: layers that torch or this package
+    does not know to draw nothing, and functions and objects that are not of this package."""
+    losses = (term.loss.of for update in method.updates for term in update.terms)
+    known = all(map(_is_ours, chain(losses, (method.memory, method.project), others)))
+    return not (known and all(map(_draws_nothing, modules)))
+
+
+def _draws_nothing(module: nn.Module) -> bool:
+    kind = type(module)
+    if kind not in _DRAWS_NOTHING:
+        own = kind.__module__ in DETERMINISTIC or kind.__module__.startswith("bntricks.")
+        _DRAWS_NOTHING[kind] = own and not issubclass(kind, DRAWING)
+    if not _DRAWS_NOTHING[kind]:
+        return False
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    return all(map(_is_ours, hooks)) and _is_ours(module.__dict__.get("forward"))
+
+
+_DRAWS_NOTHING: dict[type, bool] = {}
+"""Kinds of modules that have been met."""
+
+
+def _is_ours(thing: object) -> bool:
+    """Whether code of this package is called."""
+    while isinstance(thing, partial):
+        thing = thing.func
+    named = thing if isinstance(thing, FunctionType) else type(thing)
+    return thing is None or named.__module__.startswith("bntricks.")
