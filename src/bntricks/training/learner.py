@@ -175,12 +175,13 @@ class Learner:
         check_task_count(self.method, before.t + 1, self.state.tasks)
         check_outputs(self.net, {*classes, *visitors})
         lesson = next_lesson(before, classes, 0 if y is None else len(y), visitors)
+        self.state.randomness.begin(self.generators.order, lesson.seen)
         if self.method.prepare is None:
             self.state.lesson = lesson
         else:
             samples = self._samples(x, y, "begin(classes, x, y)", lesson.new)
             self.state.lesson = lesson
-            with self.state.drawing("begin", in_step=False):
+            with self.state.drawing("begin", always=True):
                 self.method.prepare(self.state, samples)
         self.state.trained_on = no_samples()
         self.state.train_mode()
@@ -236,17 +237,17 @@ class Learner:
         if remembers or (y is not None and (fits or method.stages or self.state.observers)):
             samples = self._samples(x, y, "end(x, y)", self.state.lesson.announced)
         for index, stage in enumerate(method.stages):
-            with self.state.drawing(f"stage {index}", in_step=False):
+            with self.state.drawing(f"stage {index}", always=True):
                 stage(self.state, samples)
         if method.teacher == "previous":
             self.state.teacher = previous(self.net)
         if policy is not None and remembers and samples is not None:
-            with self.state.drawing("end", in_step=False):
+            with self.state.drawing("end", always=True):
                 policy.update(self.state, samples)
         if fits:
             self._fit(samples)
         for index, observer in enumerate(self.state.observers):
-            with self.state.drawing(f"observer {index}", in_step=False):
+            with self.state.drawing(f"observer {index}", always=True):
                 observer.task_end(samples)
         self.state.recorded = None
 
@@ -271,7 +272,7 @@ class Learner:
         check_finite(x, "the batch")
         self.fit()
         classify, net = self.method.classify, self.predictor
-        drawing = self.state.drawing("scores", in_step=False)
+        drawing = self.state.randomness.part("scores", self.device)
         with drawing, mode(net, training=False), torch.inference_mode():
             reader = replace(self.state, net=net).reader(len(x))
             inputs = (
@@ -313,7 +314,8 @@ class Learner:
         restore(self.state, self.generators, state)
 
     def _fit(self, samples: Batch | None) -> None:
-        with self.state.drawing("fit", in_step=False), mode(self.net, training=False):
+        drawing = self.state.randomness.part("fit", self.device)
+        with drawing, mode(self.net, training=False):
             self.state.fitted = self.method.classify.fit(self.state, samples)
 
     def _forget_fit(self) -> None:

@@ -8,7 +8,8 @@ nothing can draw pay only for the look that finds that out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
@@ -42,11 +43,25 @@ class Randomness:
 
     def __init__(self, source: Generator) -> None:
         self.source = source
-        """Its seed is that of all parts; it comes back with a checkpoint."""
+        """Its seed is that of all parts, and is saved with the generator."""
+        self.task, self.step = 0, 0
+        """What stands for the task, and how many of its steps are over."""
         self.could_draw = True
         """Whether anything in a step could draw."""
         self._borrowed = False
         self._inside = ""
+
+    def begin(self, order: Generator, classes: tuple[int, ...]) -> None:
+        """Begin a task with these classes. Lessons are told apart by the order that is to come,
+        which is another one in each and is saved in every file."""
+        position = hashlib.sha256(order.get_state().numpy().tobytes()).hexdigest()
+        self.task, self.step = derived_seed(position, classes), 0
+
+    def state_dict(self) -> dict[str, int]:
+        return {"task": self.task, "step": self.step}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        self.task, self.step = state["task"], state["step"]
 
     @contextmanager
     def borrowed(self, device: torch.device) -> Iterator[None]:
@@ -61,21 +76,21 @@ class Randomness:
         finally:
             self._borrowed = False
 
-    @contextmanager
-    def part(self, name: str, task: int, step: int, device: torch.device) -> Iterator[None]:
+    def of_step(self, part: str, device: torch.device) -> AbstractContextManager[None]:
         """Draw what this part of this step draws."""
+        return self.part(f"{self.task} {self.step} {part}", device)
 
-        def seed(*names: str) -> None:
-            drawn = derived_seed(self.source.initial_seed(), task, step, *names)
-            seed_globally(drawn, [device])
-
-        outer, self._inside = self._inside, name
+    @contextmanager
+    def part(self, part: str, device: torch.device) -> Iterator[None]:
+        """Draw what this part draws, whenever that is. Parts may lie within parts."""
+        seed = self.source.initial_seed()
+        outer, self._inside = self._inside, part
         try:
             with self.borrowed(device):
-                seed(name)
+                seed_globally(derived_seed(seed, part), [device])
                 yield
                 if outer:
-                    seed(outer, "after", name)
+                    seed_globally(derived_seed(seed, outer, "after", part), [device])
         finally:
             self._inside = outer
 

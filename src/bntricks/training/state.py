@@ -116,12 +116,12 @@ class State:
     guards: list[RemovableHandle] = field(default_factory=list)
     """What refuses to evaluate while φ lacks passes that were left out."""
 
-    def drawing(self, part: str, *, in_step: bool = True) -> AbstractContextManager[None]:
-        """Seed what this part of a step draws from global generators, or of what is done between
-        steps. Parts may lie within parts."""
-        if in_step and not self.randomness.could_draw:
+    def drawing(self, part: str, *, always: bool = False) -> AbstractContextManager[None]:
+        """Seed what this part of a step draws from global generators, if anything in a step could
+        draw, or `always`."""
+        if not (always or self.randomness.could_draw):
             return NOTHING
-        return self.randomness.part(part, self.lesson.t, self.cost.steps, self.device)
+        return self.randomness.of_step(part, self.device)
 
     @property
     def learning(self) -> tuple[nn.Module, ...]:
@@ -247,6 +247,7 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "trained_on": state.trained_on,
         "cost": asdict(state.cost),
         "since_skip": state.since_skip,
+        "randomness": state.randomness.state_dict(),
     }
 
 
@@ -275,6 +276,8 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     counts: Tensor | None = values.get("trained_on")
     state.trained_on = no_samples() if counts is None else counts.double()  # int64 in older ones
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
+    if "randomness" in values:  # since 0.3
+        state.randomness.load_state_dict(values["randomness"])
     state.train_mode()
 
 

@@ -75,6 +75,7 @@ def _step(state: State, raw: Batch, norms: BatchNorms, horizon: int | None) -> T
         with state.drawing(f"update {number}"):
             _update(state, draws, norms, number, update)
     state.cost.steps += 1
+    state.randomness.step += 1
 
     if method.memory is not None and method.memory.fills == "step":
         with state.drawing("memory"):
