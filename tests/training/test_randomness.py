@@ -22,12 +22,15 @@ from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
 
+NUMPY = np.random
+"""Its global generator, which code of one's own may use."""
+
 
 class Noise(nn.Module):
     """Draws from all global generators there are, in training mode and in evaluation mode."""
 
     def forward(self, x):
-        return x * (1 + 0.1 * random.random()) + 0.1 * np.random.rand() + 0.1 * torch.rand_like(x)
+        return x * (1 + 0.1 * random.random()) + 0.1 * NUMPY.rand() + 0.1 * torch.rand_like(x)
 
 
 def noisy_network():
@@ -67,12 +70,12 @@ def assert_equal(first, second):
 
 
 def global_states():
-    return random.getstate(), str(np.random.get_state()), torch.get_rng_state().tolist()
+    return random.getstate(), str(NUMPY.get_state()), torch.get_rng_state().tolist()
 
 
 def scramble():
     random.seed()
-    np.random.seed()
+    NUMPY.seed()
     torch.seed()
 
 
@@ -172,7 +175,7 @@ def drawing_view(x, generator=None):
 
 @loss("Drawing")
 def drawing_loss(p):
-    return ce.of(p) * np.random.uniform(0.5, 1.5)
+    return ce.of(p) * NUMPY.uniform(0.5, 1.5)
 
 
 class Forgetful(Policy):
