@@ -227,8 +227,8 @@ def test_where_nothing_can_draw_nothing_is_seeded(monkeypatch):
     ids=lambda layer: type(layer).__name__,
 )
 def test_layers_that_may_draw_are_known(layer):
-    assert randomness.could_draw([nn.Linear(2, 2), layer], make("er"))
-    assert not randomness.could_draw([nn.Linear(2, 2), nn.ReLU()], make("er"))
+    assert randomness.networks_draw([nn.Linear(2, 2), layer])
+    assert not randomness.networks_draw([nn.Linear(2, 2), nn.ReLU()])
 
 
 def test_a_batch_is_drawn_alike_whoever_asks_first():
@@ -239,7 +239,7 @@ def test_a_batch_is_drawn_alike_whoever_asks_first():
     from bntricks.training.step import Draws
 
     state, memory = who.state, who.generators.memory_sampling.get_state()
-    state.randomness.could_draw = True
+    state.randomness.outside = True
     first = Draws(state, Batch(x, y)).batch(BM).x
     who.generators.memory_sampling.set_state(memory)
     draws = Draws(state, Batch(x, y))

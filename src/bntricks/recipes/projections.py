@@ -87,7 +87,7 @@ class HalfSpace:
             return
         parameters = [p for p in draws.state.net.parameters() if p.grad is not None]
         gradient = [_grad(p) for p in parameters]
-        with draws.state.drawing("project"):
+        with draws.state.passing("project"):
             _learn(draws.state, batch)
         half_space(gradient, [_grad(p) for p in parameters])
         for parameter, corrected in zip(parameters, gradient, strict=True):

@@ -181,7 +181,7 @@ class Learner:
         else:
             samples = self._samples(x, y, "begin(classes, x, y)", lesson.new)
             self.state.lesson = lesson
-            with self.state.drawing("begin", always=True):
+            with self.state.drawing("begin"):
                 self.method.prepare(self.state, samples)
         self.state.trained_on = no_samples()
         self.state.train_mode()
@@ -237,17 +237,17 @@ class Learner:
         if remembers or (y is not None and (fits or method.stages or self.state.observers)):
             samples = self._samples(x, y, "end(x, y)", self.state.lesson.announced)
         for index, stage in enumerate(method.stages):
-            with self.state.drawing(f"stage {index}", always=True):
+            with self.state.drawing(f"stage {index}"):
                 stage(self.state, samples)
         if method.teacher == "previous":
             self.state.teacher = previous(self.net)
         if policy is not None and remembers and samples is not None:
-            with self.state.drawing("end", always=True):
+            with self.state.drawing("end"):
                 policy.update(self.state, samples)
         if fits:
             self._fit(samples)
         for index, observer in enumerate(self.state.observers):
-            with self.state.drawing(f"observer {index}", always=True):
+            with self.state.drawing(f"observer {index}"):
                 observer.task_end(samples)
         self.state.recorded = None
 

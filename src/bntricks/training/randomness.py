@@ -46,10 +46,18 @@ class Randomness:
         """Its seed is that of all parts, and is saved with the generator."""
         self.task, self.step = 0, 0
         """What stands for the task, and how many of its steps are over."""
-        self.could_draw = True
-        """Whether anything in a step could draw."""
+        self.in_passes, self.outside = True, True
+        """Whether anything may draw in a pass through a network, and in what else a step does."""
+        self._looked_at: tuple[object, ...] = ()
         self._borrowed = False
         self._inside = ""
+
+    def look(self, modules: Iterable[nn.Module], method: Method, *others: object) -> bool:
+        """Find out whether anything in a step may draw."""
+        if (method, *others) != self._looked_at:
+            self._looked_at, self.outside = (method, *others), code_draws(method, *others)
+        self.in_passes = self.outside or networks_draw(modules)
+        return self.in_passes
 
     def begin(self, order: Generator, classes: tuple[int, ...]) -> None:
         """Begin a task with these classes. Lessons are told apart by the order that is to come,
@@ -86,7 +94,7 @@ class Randomness:
         seed = self.source.initial_seed()
         outer, self._inside = self._inside, part
         try:
-            with self.borrowed(device):
+            with NOTHING if self._borrowed else self.borrowed(device):
                 seed_globally(derived_seed(seed, part), [device])
                 yield
                 if outer:
@@ -95,27 +103,32 @@ class Randomness:
             self._inside = outer
 
 
-def could_draw(modules: Iterable[nn.Module], method: Method, *others: object) -> bool:
-    """Whether one of these may draw from a global generator: layers that torch or this package
-    does not know to draw nothing, and functions and objects that are not of this package."""
+def networks_draw(modules: Iterable[nn.Module]) -> bool:
+    """Whether a module may draw: one that neither torch nor this package knows to draw nothing, or
+    that somebody else has changed."""
+    for module in modules:
+        kind = type(module)
+        if kind not in _DRAWS:
+            own = kind.__module__ in DETERMINISTIC or kind.__module__.startswith("bntricks.")
+            _DRAWS[kind] = issubclass(kind, DRAWING) or not own
+        if _DRAWS[kind]:
+            return True
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+            hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+            if not all(map(_is_ours, (*hooks, module.__dict__.get("forward")))):
+                return True
+    return False
+
+
+_DRAWS: dict[type, bool] = {}
+"""Kinds of modules that have been met, and whether they may draw."""
+
+
+def code_draws(method: Method, *others: object) -> bool:
+    """Whether anything else in a step may draw: functions and objects that are not of this
+    package."""
     losses = (term.loss.of for update in method.updates for term in update.terms)
-    known = all(map(_is_ours, chain(losses, (method.memory, method.project), others)))
-    return not (known and all(map(_draws_nothing, modules)))
-
-
-def _draws_nothing(module: nn.Module) -> bool:
-    kind = type(module)
-    if kind not in _DRAWS_NOTHING:
-        own = kind.__module__ in DETERMINISTIC or kind.__module__.startswith("bntricks.")
-        _DRAWS_NOTHING[kind] = own and not issubclass(kind, DRAWING)
-    if not _DRAWS_NOTHING[kind]:
-        return False
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    return all(map(_is_ours, hooks)) and _is_ours(module.__dict__.get("forward"))
-
-
-_DRAWS_NOTHING: dict[type, bool] = {}
-"""Kinds of modules that have been met."""
+    return not all(map(_is_ours, chain(losses, (method.memory, method.project), others)))
 
 
 def _is_ours(thing: object) -> bool:

@@ -47,7 +47,7 @@ class Readings:
                 if not net.training:  # somebody has evaluated it
                     net.train()
                 # What its own training would drop out in the pass that moves φ.
-                with state.drawing(draws.pass_of(batch)), state.arithmetic(batch.x):
+                with state.passing(draws.pass_of(batch)), state.arithmetic(batch.x):
                     update_ema(net, batch.x)
             else:
                 skip_ema(net)

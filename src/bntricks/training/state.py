@@ -116,11 +116,16 @@ class State:
     guards: list[RemovableHandle] = field(default_factory=list)
     """What refuses to evaluate while φ lacks passes that were left out."""
 
-    def drawing(self, part: str, *, always: bool = False) -> AbstractContextManager[None]:
-        """Seed what this part of a step draws from global generators, if anything in a step could
-        draw, or `always`."""
-        if not (always or self.randomness.could_draw):
-            return NOTHING
+    def passing(self, name: str) -> AbstractContextManager[None]:
+        """Seed what the pass of this name draws from global generators, if anything may."""
+        return self.drawing(name) if self.randomness.in_passes else NOTHING
+
+    def running(self, name: str) -> AbstractContextManager[None]:
+        """Seed what another part of a step draws, if anything may."""
+        return self.drawing(name) if self.randomness.outside else NOTHING
+
+    def drawing(self, part: str) -> AbstractContextManager[None]:
+        """Seed what this part of a step, or of a task's begin or end, draws."""
         return self.randomness.of_step(part, self.device)
 
     @property

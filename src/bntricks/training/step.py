@@ -37,7 +37,7 @@ from bntricks.recipes.language import (
 )
 from bntricks.system.devices import take
 from bntricks.training.optimisers import clip
-from bntricks.training.randomness import NOTHING, could_draw
+from bntricks.training.randomness import NOTHING
 from bntricks.training.state import State
 
 TRACKING = "track"
@@ -52,9 +52,9 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     """
     found = modules(state.net)
     norms = among(found)  # anew in each step: somebody may have replaced layers
-    luck = state.randomness
-    luck.could_draw = could_draw(found, state.method, state.view, state.optimiser, *state.observers)
-    with luck.borrowed(state.device) if luck.could_draw else NOTHING:
+    others = (state.view, state.optimiser, *state.observers)
+    drawn = state.randomness.look(found, state.method, *others)
+    with state.randomness.borrowed(state.device) if drawn else NOTHING:
         return _step(state, raw, norms, horizon)
 
 
@@ -68,17 +68,17 @@ def _step(state: State, raw: Batch, norms: BatchNorms, horizon: int | None) -> T
         if state.since_skip is not None:
             state.since_skip += 1
     for index, observer in enumerate(state.observers):
-        with state.drawing(f"observer {index}"):
+        with state.running(f"observer {index}"):
             observer.step(draws, horizon)
 
     for number, update in enumerate(method.updates):
-        with state.drawing(f"update {number}"):
+        with state.running(f"update {number}"):
             _update(state, draws, norms, number, update)
     state.cost.steps += 1
     state.randomness.step += 1
 
     if method.memory is not None and method.memory.fills == "step":
-        with state.drawing("memory"):
+        with state.running("memory"):
             method.memory.update(state, replace(raw, logits=draws.outputs))
     follow(state)
     return state.ranks.add(draws.loss)
@@ -95,7 +95,7 @@ def _update(state: State, draws: Draws, norms: BatchNorms, number: int, update: 
             part, share = state.ranks.part(batch)
             # Ranks that split a batch drop out on their own; the whole batch is the same on all.
             rank = "" if part is batch else f" on {state.ranks.rank}"
-            with state.drawing(_pass_name(number, parts) + rank):
+            with state.passing(_pass_name(number, parts) + rank):
                 _train_on(state, draws, norms, (batch, part, share), parts)
         if state.ranks.size > 1:
             slopes = (parameter.grad for parameter in state.net.parameters())
@@ -139,9 +139,9 @@ class Draws:
 
     def __init__(self, state: State, raw: Batch) -> None:
         self.state = state
-        with state.drawing("draw B_t"):
+        with state.running("view B_t"):
             view = state.view(raw.x, state.stream_augmentation)
-            self.current = current = self._taught(replace(raw, x=view))
+        self.current = current = self._taught(Bt, replace(raw, x=view))
         self.tracked: Batch | None = None
         """The batch that is trained on and moves φ meanwhile, until it has."""
         self.outputs: Tensor | None = None
@@ -194,17 +194,19 @@ class Draws:
         raw = state.memory.sample(state.options.memory_batch, before=before)
         if raw is None:
             return None
-        with state.drawing(f"draw {source}"):
+        with state.running(f"view {source}"):
             replay = replace(raw, x=state.view(raw.x, state.replay_augmentation))
-            if state.averages and len(replay) > 1:  # one sample has no variance
+        if state.averages and len(replay) > 1:  # one sample has no variance
+            with state.passing(f"targets {source}"):
                 return replace(replay, logits=targets(state, replay))
-            return self._taught(replay)
+        return self._taught(source, replay)
 
-    def _taught(self, batch: Batch) -> Batch:
+    def _taught(self, source: Source, batch: Batch) -> Batch:
         """With the teacher's outputs beside it, where the recipe has a teacher."""
         state = self.state
         if state.teacher is not None:
-            with torch.no_grad(), state.arithmetic(batch.x):
+            teaching = state.passing(f"teacher {source}")
+            with teaching, torch.no_grad(), state.arithmetic(batch.x):
                 return replace(batch, logits=state.teacher(batch.x).float())
         if state.recorded is not None and batch.ids is not None:
             return replace(batch, logits=take(state.recorded, batch.ids, batch.x.device))
@@ -254,7 +256,7 @@ def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -
         part, _ = state.ranks.part(batch)
         rank = "" if part is batch else f" on {state.ranks.rank}"
         with (
-            state.drawing(TRACKING + rank),
+            state.passing(TRACKING + rank),
             state.arithmetic(part.x),
             state.ranks.tracking(state.net, len(batch)),
         ):
