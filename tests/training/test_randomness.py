@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import Model
+from bntricks import NETWORKS, Config, Model, open_stream, train
 from bntricks.batch import Batch
 from bntricks.methods import make
 from bntricks.norm import ema_reach
@@ -60,7 +60,7 @@ def learn(who, tasks=(1, 2), steps=20, *, deferred=False):
 
 
 def tensors(who):
-    return {**who.net.state_dict(), "memory": who.memory.y, "scores": who.scores(whole(1)[0])}
+    return {**who.net.state_dict(), "memory": who.memory.y}
 
 
 def assert_equal(first, second):
@@ -201,6 +201,25 @@ def test_code_of_ones_own_may_draw_too(method, more):
         return tensors(learn(who, deferred=deferred))
 
     assert_equal(taught(deferred=False), taught(deferred=True))
+
+
+def test_a_run_of_a_network_that_draws_is_the_same_twice_and_however_it_is_tracked(monkeypatch):
+    def build(shape, outputs, *, width, norm):
+        layers = nn.Conv2d(shape[0], width, 3, 2), Noise(), norm(width), nn.Dropout2d(0.2)
+        pooled = nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, outputs)
+        return nn.Sequential(*layers, nn.ReLU(), *pooled)
+
+    monkeypatch.setitem(NETWORKS.entries(), "drawing", build)
+    stream = open_stream("seq-digits", images_per_class=24)[:3]
+    config = Config(method="er-bnt", net="drawing", width=4, momentum=0.99, memory=20, epochs=8)
+    outcomes = []
+    for how in ({}, {}, {"track": "every-step"}, {"readings": True}):
+        scramble()
+        outcomes.append(train(config, stream, **how))
+    assert outcomes[0].learner.cost.tracking_skipped > 0
+    for other in outcomes[1:]:
+        assert_equal(tensors(outcomes[0].learner), tensors(other.learner))
+        assert other.accuracy == outcomes[0].accuracy
 
 
 def test_where_nothing_can_draw_nothing_is_seeded(monkeypatch):
