@@ -18,6 +18,7 @@ from bntricks.recipes.policies import Policy, Reservoir
 from bntricks.training import randomness
 from bntricks.training.learner import Learner
 from bntricks.training.readings import Readings
+from helpers.pretend import pretend
 from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
@@ -220,6 +221,19 @@ def test_a_run_of_a_network_that_draws_is_the_same_twice_and_however_it_is_track
     for other in outcomes[1:]:
         assert_equal(tensors(outcomes[0].learner), tensors(other.learner))
         assert other.accuracy == outcomes[0].accuracy
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_a_devices_generator_is_seeded_for_each_pass_and_comes_back(kind):
+    with pretend(kind) as gpu:
+        who = noisy(device=kind)
+        for task in (1, 2):
+            who.begin([2 * task - 2, 2 * task - 1])
+            for x, y in batches(task):
+                before, gpu.seeded.call_count = torch.get_rng_state(), 0
+                who.observe(x, y)
+                assert torch.equal(torch.get_rng_state(), before)
+        assert gpu.seeded.call_count >= 2  # the passes of the current and of the memory batch
 
 
 def test_where_nothing_can_draw_nothing_is_seeded(monkeypatch):
