@@ -15,10 +15,10 @@ from bntricks.norm import ema_reach
 from bntricks.recipes.language import BM, Bb, Bt, Method
 from bntricks.recipes.losses import ce, loss
 from bntricks.recipes.policies import Policy, Reservoir
+from bntricks.system.pretend import pretend
 from bntricks.training import randomness
 from bntricks.training.learner import Learner
 from bntricks.training.readings import Readings
-from helpers.pretend import pretend
 from helpers.tiny import batches, network, whole
 
 pytestmark = pytest.mark.law
