@@ -118,3 +118,26 @@ def test_a_union_with_a_blended_batch_blends_nothing_into_the_rest():
     last = union.rows(slice(2, 5))
     assert torch.equal(last.partner, mixed.partner)
     assert torch.equal(last.share, mixed.share)
+
+
+def test_a_batch_has_a_label_for_each_sample():
+    with pytest.raises(ValueError, match=r"x is \[8, 3\] and y is \[7\]"):
+        Batch(torch.zeros(8, 3), torch.zeros(7))
+    with pytest.raises(ValueError, match=r"y is \[8, 10\]"):
+        Batch(torch.zeros(8, 3), torch.zeros(8, 10))
+    with pytest.raises(ValueError, match=r"these are on meta: y.cpu\(\)"):
+        Batch(torch.zeros(8, 3), torch.zeros(8, device="meta"))
+
+
+def test_the_samples_that_join_may_be_drawn():
+    """Of a loader that sorts by class, the first rows would all be of one."""
+    y = torch.arange(20) // 10 + 2
+    current = Batch(torch.arange(20.0)[:, None], y)
+    memory = Batch(torch.zeros(8, 1), torch.arange(8) % 2)
+    first = balance(current, memory, new=[2, 3], old=[0, 1])
+    assert first.x[8:, 0].tolist() == list(range(8))
+    generator = torch.Generator().manual_seed(0)
+    drawn = balance(current, memory, new=[2, 3], old=[0, 1], generator=generator)
+    assert len(drawn) == len(first)
+    assert set(drawn.y.tolist()) == {0, 1, 2, 3}
+    assert torch.equal(drawn.y[8:], y[drawn.x[8:, 0].long()])

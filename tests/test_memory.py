@@ -147,3 +147,15 @@ def test_a_memory_of_another_kind_does_not_fit(change, reason):
     offer(store, range(9))
     with pytest.raises(ValueError, match=reason):
         other.load_state_dict({**store.state_dict(), **change})
+
+
+def test_a_memory_has_generators_of_its_own_unless_it_is_given_some():
+    before = torch.get_rng_state()
+    first, second = Memory(5), Memory(5)
+    for store in (first, second):
+        for start in range(0, 40, 8):
+            store.add(Batch(torch.arange(start, start + 8.0)[:, None], torch.arange(8)))
+    assert torch.equal(first.x, second.x)
+    assert torch.equal(first.sample(3).x, second.sample(3).x)
+    assert not torch.equal(first.x[:, 0], torch.arange(5.0))
+    assert torch.equal(before, torch.get_rng_state())

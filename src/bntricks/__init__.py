@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.networks.registry import NETWORKS as NETWORKS
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
+        RunningStatistics as RunningStatistics,
         frozen_ema as frozen_ema,
         moments as moments,
         recalibrate as recalibrate,
@@ -97,7 +98,7 @@ _NAMES = {
     "networks.norms.variant": "Rows told",
     "networks.registry": "NETWORKS",
     "networks.resnet": "ResNet",
-    "norm": "frozen_ema moments recalibrate swapped update_ema",
+    "norm": "RunningStatistics frozen_ema moments recalibrate swapped update_ema",
     "paper": "load_study",
     "recipes.classifiers": "Linear NearestMean",
     "recipes.corrections": "Correction correction",

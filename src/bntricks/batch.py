@@ -33,10 +33,19 @@ class Batch:
     partner: Tensor | None = None  # [B], on the host: the label of what is blended into it
     share: Tensor | None = None  # [B], on the host: its own share in that blend
 
+    def __post_init__(self) -> None:
+        if self.y.device.type != "cpu":
+            raise ValueError(f"labels belong on the CPU, and these are on {self.y.device}: y.cpu()")
+        if self.y.dim() != 1 or len(self.x) != len(self.y):
+            raise ValueError(
+                f"a batch has a label for each sample, and here x is {list(self.x.shape)} and y is "
+                f"{list(self.y.shape)}"
+            )
+
     def __len__(self) -> int:
         return len(self.y)
 
-    def rows(self, which: slice) -> Batch:
+    def rows(self, which: slice | Tensor) -> Batch:
         """Some of the samples, with all that is beside them."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(self, **{n: v[which] for n, v in values.items() if v is not None})
@@ -110,12 +119,15 @@ def balance(
     new: Sequence[int],
     old: Sequence[int],
     rule: BalanceRule = "count",
+    generator: Generator | None = None,
 ) -> Batch:
     """B_b: the memory batch and just enough of the current batch that classes come out even.
 
     `new` are the classes of the current task and `old` those of all earlier ones. By the `count`
     rule the new samples already in the memory batch are counted; by the `ratio` rule they are
-    not. In the first task, or with nothing in memory, every sample there is serves.
+    not. In the first task, or with nothing in memory, every sample there is serves. The first of
+    the current samples join, or, where a loader does not shuffle them, those that a `generator`
+    draws.
     """
     if memory is None or len(memory) == 0:
         return current
@@ -123,7 +135,11 @@ def balance(
         return current | memory
     fresh = int(np.isin(memory.y.numpy(force=True), list(new)).sum()) if rule == "count" else 0
     count = taken(len(memory), fresh, len(current), new=len(new), old=len(old))
-    return memory | current.rows(slice(count)) if count else memory
+    if not count:
+        return memory
+    if generator is None:
+        return memory | current.rows(slice(count))
+    return memory | current.rows(torch.randperm(len(current), generator=generator)[:count])
 
 
 def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:

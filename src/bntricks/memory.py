@@ -15,26 +15,28 @@ import torch.nn.functional as F
 from torch import Generator, Tensor
 
 from bntricks.batch import Batch
+from bntricks.seeds import generator
 from bntricks.system.devices import take, to_device
 
 
 class Memory:
-    """At most `capacity` samples, drawn from and written to with explicit generators."""
+    """At most `capacity` samples, written to and drawn from by two generators, which are those of
+    the seed 0 unless others are given."""
 
     def __init__(
         self,
         capacity: int,
         *,
-        insertion: Generator,
-        sampling: Generator,
+        insertion: Generator | None = None,
+        sampling: Generator | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
         if capacity < 1:
             raise ValueError(f"a memory of {capacity} samples keeps nothing: give at least 1")
         self.capacity = capacity
         self.device = torch.device(device)
-        self.insertion = insertion
-        self.sampling = sampling
+        self.insertion = generator(0, "memory_insertion") if insertion is None else insertion
+        self.sampling = generator(0, "memory_sampling") if sampling is None else sampling
         self.filled = 0
         self.offered = 0  # samples ever presented, every epoch anew
         self.x: Tensor | None = None  # [capacity, ...]

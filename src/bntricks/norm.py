@@ -15,7 +15,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
 
 from bntricks.errors import UserError
 from bntricks.system.devices import doubled, forked_generators
@@ -26,7 +26,35 @@ Statistics = dict[str, "Moments"]
 Phi = dict[str, dict[str, Tensor]]
 """Running mean and variance of every BatchNorm layer, by the layer's name."""
 
-BatchNorms = Sequence[_BatchNorm]
+
+class RunningStatistics(nn.Module):
+    """A layer of your own that keeps running statistics φ: inherit from this, not from `nn.Module`.
+
+    It has buffers `running_mean` and `running_var`, [C], of its input, whose channels come second,
+    and may count batches in a buffer `num_batches_tracked`. In evaluation mode it normalises by
+    them. In training mode it normalises by the batch, and calls `move_phi`.
+    """
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    eps: float = 1e-5
+    momentum: float | None = 0.1
+    """Weight of a new batch in φ; None: all batches so far weigh the same."""
+    track_running_stats: bool = True
+    """Whether training moves φ. `frozen_ema` turns it off for a while."""
+    reads_phi: bool = False
+    """φ takes part in every training pass, so no pass that moves φ may be left out."""
+
+    def move_phi(self, mean: Tensor, var: Tensor) -> None:
+        """Move φ a step towards a batch's mean and unbiased variance, [C], unless it is frozen."""
+        if self.track_running_stats:
+            move_phi(self, mean, var)
+
+
+NormLayer = _BatchNorm | RunningStatistics
+LAYERS = (_BatchNorm, RunningStatistics)
+BatchNorms = Sequence[NormLayer]
 """The BatchNorm layers of a network, looked up once for all that a step does with them."""
 
 
@@ -46,21 +74,29 @@ class Moments:
         return Moments(self.mean + delta * (m / (n + m)), squares / max(n + m - 1, 1), n + m)
 
 
-def layers(net: nn.Module) -> dict[str, _BatchNorm]:
-    """The BatchNorm layers that keep running statistics, by name."""
+def layers(net: nn.Module) -> dict[str, NormLayer]:
+    """The layers that keep running statistics, by name: BatchNorm, and those of your own."""
     return {
         name: module
         for name, module in net.named_modules()
-        if isinstance(module, _BatchNorm) and module.running_mean is not None
+        if isinstance(module, LAYERS) and module._buffers.get("running_mean") is not None
     }
 
 
 def batch_norms(net: nn.Module | BatchNorms) -> BatchNorms:
-    """All BatchNorm layers of a network, once each, in the order of `net.modules()`. What has been
-    looked up before is returned as it is: functions that ask here can be given either."""
-    if not isinstance(net, nn.Module):
-        return net
-    # `net.modules()` makes names on its way, which take most of its time.
+    """All BatchNorm layers of a network. What has been looked up before is returned as it is, so
+    functions that ask here can be given either."""
+    return among(modules(net)) if isinstance(net, nn.Module) else net
+
+
+def among(modules: Iterable[nn.Module]) -> BatchNorms:
+    """The BatchNorm layers among these modules."""
+    return [module for module in modules if isinstance(module, LAYERS)]
+
+
+def modules(net: nn.Module) -> list[nn.Module]:
+    """The modules of a network, once each, in the order of `net.modules()`, which makes names on
+    its way that take most of its time."""
     found: dict[nn.Module, None] = {}
     remaining: list[nn.Module | None] = [net]
     while remaining:
@@ -69,10 +105,10 @@ def batch_norms(net: nn.Module | BatchNorms) -> BatchNorms:
             found[module] = None
             if module._modules:
                 remaining += reversed(module._modules.values())
-    return [module for module in found if isinstance(module, _BatchNorm)]
+    return list(found)
 
 
-def tracking_layers(net: nn.Module | BatchNorms) -> list[_BatchNorm]:
+def tracking_layers(net: nn.Module | BatchNorms) -> list[NormLayer]:
     """The layers of `layers`, without their names."""
     # Not `layer.running_mean`: `nn.Module` would look for it in three other places first.
     return [x for x in batch_norms(net) if x._buffers.get("running_mean") is not None]
@@ -141,7 +177,7 @@ def drift(net: nn.Module, since: Phi) -> dict[str, float]:
 
 def skip_ema(net: nn.Module | BatchNorms) -> None:
     """Count a tracking pass that was left out because no read of φ would have felt it."""
-    counters = [layer.num_batches_tracked for layer in tracking_layers(net)]
+    counters = [layer._buffers.get("num_batches_tracked") for layer in tracking_layers(net)]
     if present := [counter for counter in counters if counter is not None]:
         torch._foreach_add_(present, 1)
 
@@ -221,20 +257,22 @@ def follow(net: nn.Module, values: Mapping[str, tuple[Tensor, Tensor]]) -> None:
     """Move φ one step towards these means and variances, by layer, as a forward over their batch
     would have."""
     for name, layer in layers(net).items():
-        if name in values:
+        if name in values and isinstance(layer, RunningStatistics):
+            layer.move_phi(*values[name])
+        elif name in values:
             move_phi(layer, *values[name])
 
 
 @torch.no_grad()
-def move_phi(layer: _BatchNorm, mean: Tensor, var: Tensor) -> None:
+def move_phi(layer: NormLayer, mean: Tensor, var: Tensor) -> None:
     """Move one layer's φ a step towards a batch's mean and unbiased variance."""
     if layer.running_mean is None or layer.running_var is None:
         return
-    if layer.num_batches_tracked is not None:
-        layer.num_batches_tracked.add_(1)
+    counter = layer._buffers.get("num_batches_tracked")
+    if counter is not None:
+        counter.add_(1)
     weight: float | Tensor | None = layer.momentum
     if weight is None:  # the mean over all batches so far
-        counter = layer.num_batches_tracked
         weight = 1.0 if counter is None else 1 / counter.to(layer.running_mean.dtype)
     layer.running_mean.lerp_(mean.to(layer.running_mean), weight)
     layer.running_var.lerp_(var.to(layer.running_var), weight)
@@ -275,11 +313,22 @@ def check_layers(net: nn.Module) -> None:
     """Refuse a network that has no running statistics."""
     if layers(net):
         return
-    reason = "it has no BatchNorm layer"
+    undeclared = [
+        f"layer {name!r} ({type(module).__name__})"
+        for name, module in net.named_modules()
+        if "running_mean" in module._buffers and not isinstance(module, (*LAYERS, _NormBase))
+    ]
     if isinstance(net, torch.jit.ScriptModule):
         reason = "TorchScript hides its layers; give the module that it was made from"
-    elif any(isinstance(module, _BatchNorm) for module in net.modules()):
+    elif batch_norms(net):
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
+    elif undeclared:
+        reason = (
+            f"{undeclared[0]} has running statistics that it does not declare: let it inherit from "
+            "bntricks.RunningStatistics"
+        )
+    else:
+        reason = "it has no BatchNorm layer"
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
 
 

@@ -8,13 +8,17 @@ decisions: their results pair.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import random
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
+
+from bntricks.system.devices import forked_generators
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +48,46 @@ class Generators:
 
 @contextmanager
 def construction(generator: Generator) -> Iterator[None]:
-    """Modules built here are initialised from this generator; the global one does not notice."""
+    """Initialise modules built within from this generator; the global ones do not notice."""
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with borrowed_generators():
+        seed_globally(seed)
         yield
+
+
+@contextmanager
+def borrowed_generators(devices: Collection[torch.device] = ()) -> Iterator[None]:
+    """Put the global generators of Python, of numpy and of torch, on the CPU and on these devices,
+    back to what they were when this is over."""
+    python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's)
+    with forked_generators(devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(arrays)  # noqa: NPY002
+
+
+def seed_globally(seed: int, devices: Collection[torch.device] = ()) -> None:
+    """Seed the global generators of Python, of numpy and of torch, on the CPU and on these
+    devices."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    torch.default_generator.manual_seed(seed)
+    for device in devices:
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        elif device.type == "mps":
+            torch.mps.manual_seed(seed)
+
+
+def derived_seed(*parts: object) -> int:
+    """A seed that these values decide, and whose neighbours have nothing in common with it."""
+    digest = hashlib.sha256(":".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def generator(seed: int, name: str) -> Generator:
     """A generator of its own for one kind of choice."""
-    digest = hashlib.sha256(f"{name}:{seed}".encode()).digest()
-    return Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    return Generator().manual_seed(derived_seed(name, seed))

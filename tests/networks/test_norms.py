@@ -324,7 +324,7 @@ def test_kappa_goes_from_an_average_of_all_batches_to_a_moving_one(kappa, rates)
 def test_the_rate_of_adaptive_balance_ends_where_a_slow_momentum_is():
     new = bound("adab2n", tasks=2)(CHANNELS)
     for _ in range(400):
-        new._move_phi(torch.zeros(CHANNELS), torch.ones(CHANNELS))
+        new.move_phi(torch.zeros(CHANNELS), torch.ones(CHANNELS))
     assert new.next_rate.item() == pytest.approx(1 - 0.9**0.4, rel=1e-4)
 
 

@@ -50,6 +50,14 @@ def test_a_run_with_fewer_images_than_a_batch_can_be_timed():
     assert step_seconds(config, stream) > 0
 
 
+def test_a_run_that_cannot_be_timed_costs_the_estimate_and_not_the_study(tmp_path, monkeypatch):
+    def fails(config, stream):
+        raise ZeroDivisionError("a loss of one's own, in a batch of one class")
+
+    monkeypatch.setattr("bntricks.sweeps.plan.step_seconds", fails)
+    assert seconds_left([Config(method="sgd", **TINY)], Shared(out=tmp_path)) == 0
+
+
 def test_runs_that_are_one_training_are_trained_once(tmp_path):
     sgd = [Config(method="sgd", memory=size, **TINY) for size in (10, 20)]
     er = [Config(method="er", memory=20, balance=by, **TINY) for by in ("count", "ratio")]

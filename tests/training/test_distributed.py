@@ -27,18 +27,30 @@ LITTLE["batch"] = 9  # does not split evenly
 ON_TWO = """
 import json, os, sys
 import torch
+from torch import nn
+from bntricks.networks.registry import NETWORKS
 from bntricks.training.checkpoint import pack
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
 from bntricks.runs.resolve import resolve
 from bntricks.training.distributed import joined, launched
 
+@NETWORKS.named("dropping")
+def dropping(shape, outputs, *, width, norm, **_):
+    layers = nn.Conv2d(shape[0], width, 3, 2), nn.Dropout(0.3), norm(width), nn.ReLU()
+    pooled = nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, outputs)
+    return nn.Sequential(*layers, *pooled)
+
 rank, size = launched()
 with joined(size, "cpu") as ranks:
     for name, method, synchronised in json.loads(sys.argv[1]):
         how = dict(ranks=size, synchronised=synchronised, **json.loads(sys.argv[2]))
+        if name.startswith("dropping"):
+            how = {k: v for k, v in how.items() if k not in ("stages", "blocks")}
+            how["net"] = "dropping"
         stream, config = resolve(Config(method=method, stream="seq-digits", **how), None)
-        outcome = train(config, stream, ranks=ranks)
+        track = "every-step" if name.endswith("every") else "deferred"
+        outcome = train(config, stream, ranks=ranks, track=track)
         state = {"state": outcome.learner.state_dict(), "accuracy": outcome.accuracy}
         open(f"{name}.{rank}", "wb").write(pack(state))
 """
@@ -50,6 +62,7 @@ def on_two_ranks(tmp_path_factory):
     """Final states by name and rank: each method with statistics of its own and of all ranks."""
     folder = tmp_path_factory.mktemp("ranks")
     jobs = [(f"{m}-{s}", m, s) for m in METHODS for s in (False, True)]
+    jobs += [(f"dropping-{kind}", "er-bnt", False) for kind in ("once", "again", "every")]
     script = folder / "on_two.py"
     script.write_text(ON_TWO)
     command = [*TORCHRUN, script, json.dumps(jobs), json.dumps(LITTLE)]
@@ -59,6 +72,16 @@ def on_two_ranks(tmp_path_factory):
 
 
 @pytest.mark.slow
+def test_with_dropout_two_ranks_agree_and_come_to_the_same_bits_again(on_two_ranks):
+    once = on_two_ranks("dropping-once", 0)
+    for other in (on_two_ranks("dropping-once", 1), on_two_ranks("dropping-again", 0)):
+        assert pack(other) == pack(once)
+    every = on_two_ranks("dropping-every", 0)
+    for name, value in once["state"]["net"].items():
+        assert torch.equal(value, every["state"]["net"][name])
+    assert every["accuracy"] == once["accuracy"]
+
+
 @pytest.mark.parametrize("synchronised", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_all_ranks_come_to_the_same_state(on_two_ranks, method, synchronised):

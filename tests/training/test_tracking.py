@@ -1,6 +1,7 @@
 """The laws of φ: which pass moves it, what may be left out, and who never touches it."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from bntricks.methods import entries, make
 from bntricks.networks.registry import NETWORKS
 from bntricks.networks.resnet import resnet
 from bntricks.norm import ema_reach, update_ema
+from bntricks.recipes.policies import Policy, Reservoir
 from bntricks.runs import train as engine
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import evaluate
@@ -187,6 +189,61 @@ def test_reading_stale_statistics_is_refused():
     who.observe(batch.x, batch.y, horizon=1000)
     with pytest.raises(RuntimeError, match="horizon"):
         who.predict(batch.x)
+
+
+class Evaluating(Policy):
+    """Looks at the network in evaluation mode in every step, which only some methods declare."""
+
+    def update(self, state, samples):
+        state.net.eval()
+        with torch.no_grad():
+            state.net(samples.x)
+        state.net.train()
+        Reservoir().update(state, samples)
+
+
+def test_evaluating_while_passes_are_owed_is_refused_with_what_to_declare():
+    def learned(net=None, **declared):
+        method = replace(make("er-bnt"), memory=Evaluating(), **declared)
+        who = Learner(net or network(), method, memory=12, memory_batch=6)
+        for task in (1, 2):
+            who.begin([2 * task - 2, 2 * task - 1])
+            for x, y in batches(task):
+                who.observe(x, y, horizon=10**6)
+        return who
+
+    with pytest.raises(UserError, match=r"declare Method\(reads_ema=True\)"):
+        learned()
+    assert learned(reads_ema=True).cost.tracking_skipped == 0
+
+    class Frozen(nn.BatchNorm1d):
+        """Layers that never leave evaluation mode are owed nothing."""
+
+        def train(self, mode=True):
+            return super().train(False)
+
+    frozen = nn.Sequential(nn.Linear(5, 8), Frozen(8), nn.Linear(8, 6))
+    assert learned(frozen).cost.tracking_skipped > 0
+
+
+def test_once_the_owed_passes_are_made_the_network_is_as_it_was():
+    net = network()
+    net[1].momentum = net[4].momentum = 0.99
+    who = learner("er-bnt", net)
+    for task in (1, 2):
+        who.begin([2 * task - 2, 2 * task - 1])
+        for left, (x, y) in zip(range(20, 0, -1), batches(task, 20), strict=True):
+            who.observe(x, y, horizon=left)
+            if task == 2 and left == 15:
+                net.eval()
+                with pytest.raises(UserError, match="observe without a horizon"):
+                    net(x)
+                with pytest.raises(UserError, match="observe without a horizon"):
+                    copy.deepcopy(net)(x)
+                net.train()
+    assert who.cost.tracking_skipped >= 10
+    assert not any(layer._forward_pre_hooks for layer in net)
+    assert net.eval()(x).shape == (7, 6)
 
 
 def test_a_method_that_reads_phi_inside_a_task_is_never_deferred():

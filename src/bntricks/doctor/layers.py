@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from bntricks.norm import Moments, Statistics, layers, moments
+from bntricks.norm import Moments, NormLayer, Statistics, layers, moments
 
 Vector = NDArray[np.float64]
 
@@ -98,7 +97,7 @@ def measure_layers(
 
 def _measure(
     name: str,
-    layer: _BatchNorm,
+    layer: NormLayer,
     population: Moments,
     by_group: Mapping[str, GroupMoments],
     balanced_shares: Vector,

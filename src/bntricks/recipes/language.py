@@ -9,6 +9,7 @@ batch statistics), and a loss applied to a symbol is a term. `training/step.py` 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from torch import Tensor
 
+from bntricks.errors import UserError
 from bntricks.recipes.classifiers import LINEAR, Classifier
 from bntricks.recipes.options import TrainingOptions
 
@@ -127,9 +129,16 @@ class Pass:
     batch: Batch
     lesson: Lesson
     net: nn.Module
-    features: Tensor | None = None  # [B, F], what the head saw; for losses that ask for it
+    seen_by_head: Tensor | None = None
     labels: Tensor | None = None  # of the whole batch, which ranks may share, on the host
     options: TrainingOptions = field(default_factory=TrainingOptions)
+
+    @property
+    def features(self) -> Tensor:
+        """[B, F], what the head saw, for losses that ask for it."""
+        if self.seen_by_head is None:
+            raise UserError("only a loss that asks for features has them: @loss(…, features=True)")
+        return self.seen_by_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +156,24 @@ class Loss:
 
     def __call__(self, source: Source) -> Update:
         return Update((Term(self, source),))
+
+    def value(self, seen: Pass) -> Tensor:
+        """The loss of a pass, refused if it is not one number in a tensor on the pass's device."""
+        value = self.of(seen)
+        if not isinstance(value, Tensor):
+            given = f"a {type(value).__name__}"
+        elif value.dim():
+            given = f"a tensor of shape {list(value.shape)}"
+        elif value.device != seen.logits.device:
+            given = f"a tensor on {value.device}"
+        else:
+            return value
+        code = getattr(inspect.unwrap(self.of), "__code__", None)
+        where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
+        raise UserError(
+            f"the loss {self.name}{where} returned {given}: return one number for the batch, such "
+            f"as a mean, as a tensor on {seen.logits.device}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

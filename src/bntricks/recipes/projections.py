@@ -87,7 +87,8 @@ class HalfSpace:
             return
         parameters = [p for p in draws.state.net.parameters() if p.grad is not None]
         gradient = [_grad(p) for p in parameters]
-        _learn(draws.state, batch)
+        with draws.state.passing("project"):
+            _learn(draws.state, batch)
         half_space(gradient, [_grad(p) for p in parameters])
         for parameter, corrected in zip(parameters, gradient, strict=True):
             parameter.grad = corrected

@@ -116,7 +116,7 @@ def check_claims(study: Study, scale: ScaleName) -> None:
 
 def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
     """About how long what is still to be trained for these runs takes on one core, from the times
-    of a few steps."""
+    of a few steps. Runs whose steps fail here are not counted."""
     from bntricks.batch import batch_count
     from bntricks.runs.folder import finished
     from bntricks.runs.outputs import Outputs
@@ -142,7 +142,10 @@ def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silen
                 batch_count(len(task.train), config.batch, even=config.even_batches)
                 for task in stream
             )
-            measured[key] = config.epochs * steps * step_seconds(kind, stream)
+            try:
+                measured[key] = config.epochs * steps * step_seconds(kind, stream)
+            except Exception:  # the run reports it, if it fails as well
+                measured[key] = 0.0
         total += measured[key]
     return total
 

@@ -46,6 +46,8 @@ class Gpu:
         self.kind = kind
         self.waits: Counter[str] = Counter()
         self.pickled = 0
+        self.seeded = mock.Mock()
+        """Called with each seed of the device's generator."""
         reduce: Any = Tensor._reduce_ex_internal
 
         def pickle(tensor: Tensor, protocol: int) -> Any:
@@ -69,9 +71,11 @@ def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34) -> Iterator
     gpu, module = Gpu(kind), getattr(torch, kind)
     own_state = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
     stand_ins: dict[str, mock.Mock] = {"device_count": mock.Mock(return_value=count)}
+    stand_ins["manual_seed"] = gpu.seeded
     if kind == "cuda":  # its functions are also given the device, last
         for name, function in own_state.items():
             stand_ins[name] = mock.Mock(side_effect=lambda *args, f=function: f(*args[:-1]))
+        stand_ins["device"] = mock.MagicMock()
         stand_ins["mem_get_info"] = mock.Mock(return_value=(free_bytes, free_bytes))
     else:
         stand_ins |= {name: mock.Mock(side_effect=f) for name, f in own_state.items()}

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bntricks.batch import Batch
-from bntricks.errors import RunError
+from bntricks.errors import RunError, UserError
 from bntricks.norm import Statistics, follow, frozen_ema, layers, observed
 
 PATIENCE = timedelta(minutes=30)
@@ -177,7 +177,13 @@ def launched() -> tuple[int, int]:
 def synchronise(net: nn.Module) -> None:
     """From now on BatchNorm normalises by the moments of all ranks' parts together.
     (`nn.SyncBatchNorm` refuses CPU tensors.)"""
-    for layer in layers(net).values():
+    for name, layer in layers(net).items():
+        if not isinstance(layer, _BatchNorm):
+            raise UserError(
+                f"layer {name!r} ({type(layer).__name__}) normalises in its own way, which cannot "
+                "be done by the moments of all processes: leave it out",
+                option="synchronised",
+            )
         layer.forward = partial(_normalised, layer)  # type: ignore[method-assign]
 
 

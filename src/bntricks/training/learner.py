@@ -34,6 +34,7 @@ from bntricks.recipes.protocols import (
 from bntricks.seeds import Generators
 from bntricks.system.devices import device_of, near, place, to_device
 from bntricks.training.optimisers import check_rate, find_optimiser
+from bntricks.training.randomness import Randomness
 from bntricks.training.schedules import SCHEDULES, Schedule
 from bntricks.training.state import Cost, State, View, no_samples, previous, restore, snapshot
 from bntricks.training.step import step
@@ -122,6 +123,7 @@ class Learner:
             stream_augmentation=generators.stream_augmentation,
             replay_augmentation=generators.replay_augmentation,
             averaging=generators.averaging,
+            randomness=Randomness(generators.init),
             averages={average.name: slow_copy(net) for average in method.averages},
             options=options,
             schedule=schedule or SCHEDULES.find(options.schedule),
@@ -173,12 +175,14 @@ class Learner:
         check_task_count(self.method, before.t + 1, self.state.tasks)
         check_outputs(self.net, {*classes, *visitors})
         lesson = next_lesson(before, classes, 0 if y is None else len(y), visitors)
+        self.state.randomness.begin(self.generators.order, lesson.seen)
         if self.method.prepare is None:
             self.state.lesson = lesson
         else:
             samples = self._samples(x, y, "begin(classes, x, y)", lesson.new)
             self.state.lesson = lesson
-            self.method.prepare(self.state, samples)
+            with self.state.drawing("begin"):
+                self.method.prepare(self.state, samples)
         self.state.trained_on = no_samples()
         self.state.train_mode()
 
@@ -232,16 +236,19 @@ class Learner:
         samples = None
         if remembers or (y is not None and (fits or method.stages or self.state.observers)):
             samples = self._samples(x, y, "end(x, y)", self.state.lesson.announced)
-        for stage in method.stages:
-            stage(self.state, samples)
+        for index, stage in enumerate(method.stages):
+            with self.state.drawing(f"stage {index}"):
+                stage(self.state, samples)
         if method.teacher == "previous":
             self.state.teacher = previous(self.net)
         if policy is not None and remembers and samples is not None:
-            policy.update(self.state, samples)
+            with self.state.drawing("end"):
+                policy.update(self.state, samples)
         if fits:
             self._fit(samples)
-        for observer in self.state.observers:
-            observer.task_end(samples)
+        for index, observer in enumerate(self.state.observers):
+            with self.state.drawing(f"observer {index}"):
+                observer.task_end(samples)
         self.state.recorded = None
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
@@ -265,7 +272,8 @@ class Learner:
         check_finite(x, "the batch")
         self.fit()
         classify, net = self.method.classify, self.predictor
-        with mode(net, training=False), torch.inference_mode():
+        drawing = self.state.randomness.part("scores", self.device)
+        with drawing, mode(net, training=False), torch.inference_mode():
             reader = replace(self.state, net=net).reader(len(x))
             inputs = (
                 self.state.view(to_device(part, self.device), None)
@@ -306,7 +314,8 @@ class Learner:
         restore(self.state, self.generators, state)
 
     def _fit(self, samples: Batch | None) -> None:
-        with mode(self.net, training=False):
+        drawing = self.state.randomness.part("fit", self.device)
+        with drawing, mode(self.net, training=False):
             self.state.fitted = self.method.classify.fit(self.state, samples)
 
     def _forget_fit(self) -> None:

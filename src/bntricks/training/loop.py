@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,6 +15,7 @@ from bntricks.norm import Phi
 from bntricks.system.devices import near, take
 from bntricks.training.learner import Learner
 from bntricks.training.progress import Progress
+from bntricks.training.state import State
 
 
 @dataclass
@@ -61,10 +63,10 @@ def learn_epochs(
     """
     position = position or Position()
     start = time.perf_counter() - position.seconds
-    images, state, rate = near(x, learner.device), learner.state, learner.state.optimiser.lr
+    images, state = near(x, learner.device), learner.state
     batch, even = state.options.batch, state.options.even_batches
     per_epoch = batch_count(len(y), batch, even=even)
-    try:
+    with _lent(state) as rate:
         for ids in batches(position, len(y), batch, epochs, learner.generators.order, even=even):
             until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
             until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
@@ -86,9 +88,18 @@ def learn_epochs(
             save(position, stopping)
             if stopping:
                 break
+    progress.check()
+
+
+@contextmanager
+def _lent(state: State) -> Iterator[float]:
+    """The learning rate, which is put back afterwards, and so are the caller's generators."""
+    rate = state.optimiser.lr
+    try:
+        with state.randomness.borrowed(state.device):
+            yield rate
     finally:
         state.optimiser.lr = rate
-    progress.check()
 
 
 def batches(

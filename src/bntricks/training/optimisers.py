@@ -94,8 +94,9 @@ class GradientDescent:
 
     @torch.no_grad()
     def step(self) -> None:
-        _, values, slopes = _moving(self.parameters)
-        torch._foreach_add_(values, _decayed(slopes, values, self.decay), alpha=-self.lr)
+        moving, values, slopes = _moving(self.parameters)
+        if moving:
+            torch._foreach_add_(values, _decayed(slopes, values, self.decay), alpha=-self.lr)
 
 
 @OPTIMISERS.named("sgdm")

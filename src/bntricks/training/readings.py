@@ -46,7 +46,8 @@ class Readings:
             if horizon is None or reach is None or horizon <= reach:
                 if not net.training:  # somebody has evaluated it
                     net.train()
-                with state.arithmetic(batch.x):
+                # What its own training would drop out in the pass that moves φ.
+                with state.passing(draws.pass_of(batch)), state.arithmetic(batch.x):
                     update_ema(net, batch.x)
             else:
                 skip_ema(net)

@@ -51,6 +51,7 @@ class Learned(Part):
     trained_on: Tensor | None = None
     cost: dict[str, Count]
     since_skip: Count | None
+    randomness: dict[str, Count] = Field(default_factory=lambda: {"task": 0, "step": 0})
 
 
 class Saved(Part):

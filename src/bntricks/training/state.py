@@ -7,12 +7,15 @@ import copy
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from bntricks.batch import Batch
+from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, keep_outputs, last_linear, seen_by_head
@@ -26,6 +29,7 @@ from bntricks.seeds import Generators
 from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
+from bntricks.training.randomness import NOTHING, Randomness
 from bntricks.training.schedules import Schedule, constant
 
 if TYPE_CHECKING:
@@ -108,6 +112,21 @@ class State:
     """The processes that share a step."""
     since_skip: int | None = None
     """Tracked steps since one was left out; None if none was."""
+    randomness: Randomness = field(default_factory=lambda: Randomness(Generator()))
+    guards: list[RemovableHandle] = field(default_factory=list)
+    """What refuses to evaluate while φ lacks passes that were left out."""
+
+    def passing(self, name: str) -> AbstractContextManager[None]:
+        """Seed what the pass of this name draws from global generators, if anything may."""
+        return self.drawing(name) if self.randomness.in_passes else NOTHING
+
+    def running(self, name: str) -> AbstractContextManager[None]:
+        """Seed what another part of a step draws, if anything may."""
+        return self.drawing(name) if self.randomness.outside else NOTHING
+
+    def drawing(self, part: str) -> AbstractContextManager[None]:
+        """Seed what this part of a step, or of a task's begin or end, draws."""
+        return self.randomness.of_step(part, self.device)
 
     @property
     def learning(self) -> tuple[nn.Module, ...]:
@@ -186,8 +205,29 @@ class State:
     @property
     def stale(self) -> bool:
         """φ still lacks passes that were left out, so it must not be read yet."""
+        if self.since_skip is None:
+            return False
         reach = ema_reach(self.net)
-        return self.since_skip is not None and (reach is None or self.since_skip < reach)
+        return reach is None or self.since_skip < reach
+
+    def guard(self, norms: BatchNorms, *, stale: bool) -> None:
+        """Refuse to evaluate the layers that training moves for as long as φ is stale."""
+        if stale and not self.guards:
+            refuse = partial(_refuse_stale, self)
+            own = [layer for layer in norms if layer.training]
+            self.guards += [layer.register_forward_pre_hook(refuse) for layer in own]
+        elif not stale:
+            while self.guards:
+                self.guards.pop().remove()
+
+
+def _refuse_stale(state: State, layer: nn.Module, inputs: object) -> None:
+    if not layer.training and state.stale:
+        raise UserError(
+            "a normalisation layer is evaluated while its running statistics lack tracking passes "
+            "that were left out: if the method evaluates the network inside a task, declare "
+            "Method(reads_ema=True); in a loop of your own, observe without a horizon"
+        )
 
 
 def previous(net: nn.Module) -> nn.Module:
@@ -212,6 +252,7 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
         "trained_on": state.trained_on,
         "cost": asdict(state.cost),
         "since_skip": state.since_skip,
+        "randomness": state.randomness.state_dict(),
     }
 
 
@@ -240,6 +281,8 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     counts: Tensor | None = values.get("trained_on")
     state.trained_on = no_samples() if counts is None else counts.double()  # int64 in older ones
     state.cost, state.since_skip = Cost(**values["cost"]), values["since_skip"]
+    if "randomness" in values:  # since 0.3
+        state.randomness.load_state_dict(values["randomness"])
     state.train_mode()
 
 

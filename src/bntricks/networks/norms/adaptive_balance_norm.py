@@ -45,7 +45,7 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         weights = self._row_weights(self.rows, x)
         mean, var = weighted_moments(x, weights)  # [1, C]
         if self.track_running_stats:
-            self._move_phi(mean.detach()[0], var.detach()[0])
+            self.move_phi(mean.detach()[0], var.detach()[0])
         if self.lambda_norm and self.rows is not None and self.rows.task > 1:
             self.penalty = self.lambda_norm * self._distance(mean[0], var[0])
         gamma, beta = affine_map(self)
@@ -76,7 +76,8 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         return F.mse_loss(mean, self.running_mean) + F.mse_loss(var, self.running_var)
 
     @torch.no_grad()
-    def _move_phi(self, mean: Tensor, var: Tensor) -> None:
+    def move_phi(self, mean: Tensor, var: Tensor) -> None:
+        """At the layer's own rate."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_moments import affine_map
 from bntricks.networks.norms.variant import BatchNormVariant
-from bntricks.norm import by_channel, mean_and_variance, move_phi
+from bntricks.norm import by_channel, mean_and_variance
 
 R_MAX, D_MAX, PER_IMAGE = 3.0, 5.0, 1e-4
 
@@ -44,7 +44,7 @@ class BatchRenorm(BatchNormVariant):
             d = ((mean - self.running_mean) / sigma).clamp(-d_max, d_max)
             if self.track_running_stats:
                 count = x.numel() // x.shape[1]
-                move_phi(self, mean, var * (count / max(count - 1, 1)))
+                self.move_phi(mean, var * (count / max(count - 1, 1)))
                 self.images_tracked.add_(len(x))
         # The affine map after BatchNorm takes r and d in.
         gamma, beta = affine_map(self)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from bntricks.networks.norms import scheme
 from bntricks.networks.norms.row_moments import affine_map, scaled_rows, weighted_moments
 from bntricks.networks.norms.variant import BatchNormVariant, Rows
-from bntricks.norm import move_phi
 from bntricks.system.devices import to_device
 
 
@@ -38,7 +37,7 @@ class TaskBalancedNorm(BatchNormVariant):
         mean, var = weighted_moments(x, inside / size)
         if self.track_running_stats:
             count = size[:1] * (x.numel() // (x.shape[0] * x.shape[1]))
-            move_phi(self, mean.detach().mean(0), (var.detach() * count / (count - 1)).mean(0))
+            self.move_phi(mean.detach().mean(0), (var.detach() * count / (count - 1)).mean(0))
         inverse = (var + self.eps).rsqrt()
         gamma, beta = affine_map(self)
         scale = gamma * (members @ inverse)

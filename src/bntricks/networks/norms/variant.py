@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bntricks.norm import BatchNorms, batch_norms
+from bntricks.norm import BatchNorms, RunningStatistics, batch_norms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,15 +23,13 @@ class Rows:
     """[N], on the host: the task in which each row was stored, 0 for rows of the stream."""
 
 
-class BatchNormVariant(nn.BatchNorm2d):
+class BatchNormVariant(RunningStatistics, nn.BatchNorm2d):
     """BatchNorm in evaluation mode; in training, what `normalise` makes of it.
 
     `rows` is what it was told about the batch at hand. A layer that depends on it and was told
     nothing is BatchNorm in training, too.
     """
 
-    reads_phi: bool = False
-    """φ takes part in every training pass, so no pass that moves φ may be left out."""
     keeps_phi: str = ""
     """Why no recipe may name the batch that moves φ, if none may."""
     needs_joint: bool = False
