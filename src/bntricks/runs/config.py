@@ -93,7 +93,7 @@ class StreamOptions(Options):
     @property
     def rearrangement(self) -> dict[str, Any]:
         """These options as keywords of `open_stream`."""
-        keywords = set(StreamOptions.model_fields) - {"augment", "validation"}
+        keywords = set(StreamOptions.model_fields) - {"augment"}
         values = self.model_dump(include=keywords)
         if self.tasks is not None:
             values["tasks"] = [class_names(text, "tasks") for text in self.tasks]

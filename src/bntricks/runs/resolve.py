@@ -29,7 +29,6 @@ from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe
 from bntricks.streams import Stream, open_stream
 from bntricks.streams.registry import OPENERS
-from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
@@ -63,8 +62,6 @@ def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tup
         report=reported(sink),
         warn=warning(sink),
     )
-    if config.validation is not None:
-        stream = with_validation(stream, config.validation)
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")
     memory = None if method.memory is None else config.memory or stream.memory

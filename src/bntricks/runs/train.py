@@ -25,6 +25,7 @@ from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
 from bntricks.streams import Images, Stream, Task, View
+from bntricks.streams.apply import apply_options
 from bntricks.streams.tasks import in_one
 from bntricks.system.devices import to_device
 from bntricks.system.stopping import postponed
@@ -56,11 +57,12 @@ def train(
     """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
     after each task and, if `epoch_accuracy` is requested, after each epoch. With `readings`, labels
     are read off in every way that this training allows. `options` are those of a `Request`, if none
-    is given."""
+    is given. Options of the configuration that the stream was not opened with are applied to it."""
     if "read" in options:  # until 0.4
         warn("train(read=…) is now called readings", FutureWarning, stacklevel=2)
         options["readings"] = options.pop("read")
     request = Request.of(**options) if request is None else request
+    stream = apply_options(stream, **config.rearrangement)
     with arithmetic(config.precision, deterministic=config.deterministic):
         return _train(config, stream, request, sink, checkpoints, probe, ranks)
 

@@ -14,7 +14,7 @@ from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder, Tar, Zip, archive_digest
 from bntricks.streams.files.dataset import Plan, cached, scaled_pad
 from bntricks.streams.files.download import fetch
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import Moments, in_blocks_of, make_stream
 
@@ -63,7 +63,7 @@ def published_stream(
         official=published.official,
         data="download",
     )
-    def open_published(info: StreamInfo, options: Options) -> Stream:
+    def open_published(info: StreamInfo, options: OpenOptions) -> Stream:
         report, warn, size = options.report, options.warn, options.image_size
         if size == info.image_size:
             size = None
@@ -85,7 +85,6 @@ def published_stream(
             name,
             cached(published.name, digest, plan, report, warn, size=size),
             order,
-            images_per_class=options.images_per_class,
             moments=published.moments,
             pad=scaled_pad(published.pad, info.image_size, size),
             flip=True,

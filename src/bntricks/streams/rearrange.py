@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,14 @@ from torch import Tensor
 
 from bntricks.errors import UserError
 from bntricks.streams.stream import Images, Stream, Task
-from bntricks.streams.tasks import Order, channel_moments, choose_order, in_blocks_of, in_one
+from bntricks.streams.tasks import (
+    Order,
+    choose_order,
+    evenly_spread,
+    in_blocks_of,
+    in_one,
+    with_own_moments,
+)
 
 ClassOrder = int | Sequence[str | int]
 """A seed, or every class, by its name or by its number in the stream as it is."""
@@ -59,16 +67,23 @@ def rearrange(
         )
     if order == _cut(range(len(names)), [len(task.classes) for task in stream]) and not blurry:
         return stream
-    return _rearranged(stream, order, blurry)
+    chosen: dict[str, Any] = {"class_order": class_order, "first": first, "increment": increment}
+    chosen |= {"classes_per_task": classes_per_task, "tasks": tasks, "blurry": blurry or None}
+    applied = dict(stream.applied)
+    for name, value in chosen.items():
+        if value is not None:
+            plain = plain_choice(value)
+            applied[name] = f"{applied[name]}, then {plain}" if name in applied else plain
+    return replace(_rearranged(stream, order, blurry), applied=applied)
 
 
 def check_choices(
-    class_order: ClassOrder | None,
-    first: int | None,
-    increment: int | None,
-    classes_per_task: int | None,
-    tasks: Sequence[Sequence[str | int]] | None,
-    blurry: float,
+    class_order: ClassOrder | None = None,
+    first: int | None = None,
+    increment: int | None = None,
+    classes_per_task: int | None = None,
+    tasks: Sequence[Sequence[str | int]] | None = None,
+    blurry: float = 0.0,
 ) -> None:
     """Refuse choices that contradict each other, before any image is read."""
     if (first is None) != (increment is None):
@@ -98,6 +113,13 @@ def check_choices(
             option="blurry",
             value=blurry,
         )
+
+
+def plain_choice(value: Any) -> Any:
+    """A choice that can be compared: lists of classes as tuples of text."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return value
+    return tuple(plain_choice(e) if isinstance(e, Sequence) else str(e) for e in value)
 
 
 def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
@@ -177,10 +199,7 @@ def _rearranged(stream: Stream, order: Order, blurry: float) -> Stream:
         class_names=tuple(stream.class_names[old] for old in label),
         fingerprint=hashlib.sha256(choice.encode()).hexdigest()[:16],
     )
-    if not stream.estimated:
-        return new
-    mean, std = channel_moments(tasks[0].train.x)
-    return replace(new, mean=mean, std=std)
+    return with_own_moments(new)
 
 
 def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
@@ -192,7 +211,7 @@ def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
             start, count = int(rows[0]), len(rows)
             together = int(rows[-1]) - start == count - 1
             images[label].append(part.x.narrow(0, start, count) if together else part.x[rows])
-    return [in_one(pieces) for pieces in images]
+    return [in_one(pieces or [parts[0].x[:0]]) for pieces in images]
 
 
 def _parted(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
@@ -202,7 +221,7 @@ def _parted(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
     if not count:
         return x, x[:0]
     leaves = torch.zeros(len(x), dtype=torch.bool)
-    leaves[[(2 * k + 1) * len(x) // (2 * count) for k in range(count)]] = True
+    leaves[evenly_spread(len(x), count)] = True
     return x[~leaves], x[leaves]
 
 

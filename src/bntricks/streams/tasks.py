@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any
 
@@ -71,13 +72,12 @@ def make_stream(
     dataset: Dataset,
     order: Order,
     *,
-    images_per_class: int | None = None,
     moments: Moments | None = None,
     own_order: bool = False,
     **settings: Any,
 ) -> Stream:
-    """The classes of a data set in this order. Test images are never cut down. Without `moments`,
-    mean and deviation are those of the first task, as nobody knows the later ones yet.
+    """The classes of a data set in this order. Without `moments`, mean and deviation are those of
+    the first task, as nobody knows the later ones yet.
 
     `own_order` is for an order that the user chose: labels follow it, so that a different order
     makes different data, with a different fingerprint. `settings` are further ones of the Stream.
@@ -85,8 +85,8 @@ def make_stream(
     tasks, label = [], 0
     for classes in order:
         labels = tuple(range(label, label + len(classes)))
-        train = _take(dataset.train, classes, labels, images_per_class)
-        tasks.append(Task(labels, train, _take(dataset.test, classes, labels, None)))
+        train, test = (_take(part, classes, labels) for part in (dataset.train, dataset.test))
+        tasks.append(Task(labels, train, test))
         label += len(classes)
     mean, std = moments or channel_moments(tasks[0].train.x)
     fingerprint = dataset.fingerprint
@@ -95,6 +95,14 @@ def make_stream(
     class_names = tuple(dataset.class_names[k] for k in chain.from_iterable(order))
     settings["estimated"] = moments is None
     return Stream(name, tuple(tasks), class_names, mean, std, fingerprint, **settings)
+
+
+def with_own_moments(stream: Stream) -> Stream:
+    """The stream with mean and deviation of its first task, unless they are published ones."""
+    if not stream.estimated:
+        return stream
+    mean, std = channel_moments(stream[0].train.x)
+    return replace(stream, mean=mean, std=std)
 
 
 def channel_moments(x: Tensor) -> Moments:
@@ -112,13 +120,9 @@ def channel_moments(x: Tensor) -> Moments:
     return tuple(mean), tuple(std)
 
 
-def _take(
-    part: Part, classes: Sequence[int], labels: Sequence[int], images_per_class: int | None
-) -> Images:
+def _take(part: Part, classes: Sequence[int], labels: Sequence[int]) -> Images:
     starts = [0, *accumulate(part.counts)]
     counts = [part.counts[k] for k in classes]
-    if images_per_class is not None:
-        counts = [min(images_per_class, count) for count in counts]
     y = torch.tensor(labels).repeat_interleave(torch.tensor(counts))
     pieces = [part.x.narrow(0, starts[k], n) for k, n in zip(classes, counts, strict=True)]
     return Images(in_one(pieces), y)
@@ -138,6 +142,11 @@ def in_one(pieces: Sequence[Tensor]) -> Tensor:
     ):
         return first.as_strided((rows, *first.shape[1:]), first.stride())
     return torch.cat(list(pieces))
+
+
+def evenly_spread(count: int, number: int) -> list[int]:
+    """This number of positions below `count`, at equal distances, as files are often sorted."""
+    return [(2 * k + 1) * count // (2 * number) for k in range(number)]
 
 
 def _join(names: Sequence[str]) -> str:

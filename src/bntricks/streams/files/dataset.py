@@ -85,18 +85,11 @@ class Plan:
     """That of the native images, if these are resized ones."""
 
 
-def in_memory(
-    train: Part, test: Part, class_names: Sequence[str], size: int | None = None
-) -> Dataset:
-    """A data set that needs no cache, because it is in memory already. With a size, its images are
-    resized to squares; the fingerprint is that of the images as they are given."""
+def in_memory(train: Part, test: Part, class_names: Sequence[str]) -> Dataset:
+    """A data set that needs no cache, because it is in memory already."""
     digest = _start_digest(train.x.shape[1:], class_names, train.counts, test.counts)
     for part in (train, test):
         digest.update(part.x.contiguous().numpy().data)
-    if size is not None and tuple(train.x.shape[2:]) != (size, size):
-        train, test = (
-            Part(torch.cat(list(_resized(part.x, size))), part.counts) for part in (train, test)
-        )
     return Dataset(train, test, tuple(class_names), digest.hexdigest()[:16])
 
 
@@ -136,7 +129,7 @@ def cached(
 
 def scaled_pad(pad: int, native: int, size: int | None) -> int:
     """The padding that shifts a resized image by as much of its width as pad does natively."""
-    return pad if size is None else max(1, round(pad * size / native))
+    return pad and (pad if size is None else max(1, round(pad * size / native)))
 
 
 def _start_digest(
@@ -148,8 +141,12 @@ def _start_digest(
     return hashlib.sha256(header.encode())
 
 
+def resized(x: Tensor, size: int) -> Tensor:
+    """The images of x as size × size squares, each new pixel the mean of its area."""
+    return torch.cat(list(_resized(x, size)))
+
+
 def _resized(x: Tensor, size: int) -> Iterator[Tensor]:
-    """Blocks of the images of x as size × size squares, each new pixel the mean of its area."""
     for block in torch.split(x, IMAGES_AT_ONCE):
         area = interpolate(block.to(torch.float32), size=(size, size), mode="area")
         yield area.round_().to(torch.uint8)

@@ -16,7 +16,7 @@ from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder, gunzipped
 from bntricks.streams.files.dataset import Plan, PlannedPart, cached, scaled_pad
 from bntricks.streams.published import check_folder
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import in_blocks_of, make_stream
 
@@ -50,7 +50,7 @@ Bytes = NDArray[np.uint8]
     official=OFFICIAL,
     data="embedded",
 )
-def seq_fashion(info: StreamInfo, options: Options) -> Stream:
+def seq_fashion(info: StreamInfo, options: OpenOptions) -> Stream:
     source = _locate(options)
     size = None if options.image_size == SIZE else options.image_size
     dataset = cached(
@@ -67,7 +67,6 @@ def seq_fashion(info: StreamInfo, options: Options) -> Stream:
         info.name,
         dataset,
         in_blocks_of(len(NAMES), 2),
-        images_per_class=options.images_per_class,
         moments=MOMENTS,
         pad=scaled_pad(PAD, SIZE, size),
         flip=True,
@@ -76,7 +75,7 @@ def seq_fashion(info: StreamInfo, options: Options) -> Stream:
     )
 
 
-def _locate(options: Options) -> Folder:
+def _locate(options: OpenOptions) -> Folder:
     """The folder with the official files. One that all data sets share need not hold these."""
     data = options.data
     if data is None:

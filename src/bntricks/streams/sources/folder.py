@@ -11,11 +11,12 @@ from pathlib import Path
 
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
+from bntricks.streams.apply import held_out_positions
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.dataset import Plan, PlannedPart, cached
 from bntricks.streams.files.image_files import FILE_LIMIT, decode, images_by_class
 from bntricks.streams.published import check_folder
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import GivenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
 
@@ -27,8 +28,9 @@ from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
     image_size=32,
     memory=500,
     data="given",
+    applies=("held_out", "classes_per_task", "tasks"),
 )
-def folder(info: StreamInfo, options: Options) -> Stream:
+def folder(info: StreamInfo, options: GivenOptions) -> Stream:
     source = image_folder(options.data)
     files = images_by_class(source)
     order = choose_order(list(files), options.classes_per_task, options.tasks)
@@ -45,18 +47,11 @@ def folder(info: StreamInfo, options: Options) -> Stream:
         info.name,
         dataset,
         order,
-        images_per_class=options.images_per_class,
         own_order=True,
         pad=size // 8,
         flip=True,
         memory=info.memory,
     )
-
-
-def held_out_positions(count: int, share: float) -> frozenset[int]:
-    """Which of this many images are for testing: evenly spread, at least one, never all."""
-    tests = min(count - 1, max(1, round(count * share)))
-    return frozenset((2 * k + 1) * count // (2 * tests) for k in range(tests))
 
 
 def image_folder(data: Path | None) -> Folder:
