@@ -195,6 +195,11 @@ def test_what_an_opener_was_given_had_another_name():
         assert registry.Options is registry.OpenOptions
 
 
+def test_some_of_a_stream_s_tasks_cannot_be_rearranged():
+    with pytest.raises(UserError, match="these tasks have 4 of the stream's 10 classes"):
+        rearrange(open_stream("seq-digits")[:2], classes_per_task=1)
+
+
 def test_an_order_of_an_order_is_not_taken_for_one_of_them():
     twice = rearrange(rearrange(open_stream("seq-digits"), class_order=3), class_order=3)
     with pytest.raises(UserError, match="made with '3, then 3'"):

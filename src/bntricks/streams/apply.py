@@ -22,8 +22,8 @@ REARRANGING = ("class_order", "first", "increment", "classes_per_task", "tasks",
 
 
 def apply_options(stream: Stream, **options: Any) -> Stream:
-    """The stream with these options of `open_stream`, none applied twice. Refuse a value that the
-    stream was not made with and that can no longer be applied to it."""
+    """Apply those of these options of `open_stream` that the stream was not made with. Refuse a
+    value that can no longer be applied to it."""
     defaults = {"held_out": HELD_OUT, "blurry": 0.0}
     wanted = {
         name: plain_choice(value) for name, value in options.items() if value != defaults.get(name)
@@ -33,8 +33,8 @@ def apply_options(stream: Stream, **options: Any) -> Stream:
     check_choices(**{name: both[name] for name in REARRANGING if name in both})
     _check_in_time(stream, new)
     tested = sum(len(task.test) > 0 for task in stream)
-    if tested == 0:
-        share = options.get("held_out", HELD_OUT)
+    if not tested:
+        both["held_out"] = share = options.get("held_out", HELD_OUT)
         stream = _tested_on_training(stream, "held_out", share, held_out_positions)
     elif "held_out" in new:
         raise UserError(
@@ -42,7 +42,7 @@ def apply_options(stream: Stream, **options: Any) -> Stream:
         )
     elif tested < len(stream):
         raise UserError(f"{stream.name} has test images for some of its tasks only: add the others")
-    if not new:
+    elif not new:
         return stream
     if "image_size" in new:
         stream = _resized(stream, new["image_size"])
@@ -57,12 +57,12 @@ def apply_options(stream: Stream, **options: Any) -> Stream:
 
 
 def held_out_positions(count: int, share: float) -> frozenset[int]:
-    """Which of this many images are for testing: evenly spread, at least one, never all."""
+    """Choose images for testing: evenly spread, at least one, never all."""
     return frozenset(evenly_spread(count, min(count - 1, max(1, round(count * share)))))
 
 
 def validation_positions(count: int, share: float) -> list[int]:
-    """The same, rounded as float32 does: for thousands of images that is not always the same."""
+    """The same rounded in float32, which for thousands of images can choose others."""
     number = min(count - 1, max(1, round(count * share)))
     positions: list[int] = ((torch.arange(number) + 0.5) * count / number).long().tolist()
     return positions
@@ -93,9 +93,8 @@ def _tested_on_training(
     share: float,
     positions: Callable[[int, float], Collection[int]],
 ) -> Stream:
-    """The same tasks, tested on this share of each class's training images, which are no longer
-    trained on. Which images these are depends on nothing but their order and the share, so runs
-    with different seeds are tested on the same ones."""
+    """Move a share of each class's training images to the place of the test images. Which ones
+    depends only on their order and the share, so all seeds are tested on the same images."""
 
     def divided(task: Task) -> Task:
         testing = torch.zeros(len(task.train), dtype=torch.bool)
@@ -117,7 +116,7 @@ def _tested_on_training(
 
 
 def _resized(stream: Stream, size: int) -> Stream:
-    """Every image as a square of this side, unless they all are."""
+    """Resize all images to squares of this side."""
     if stream.shape[1:] == (size, size):
         return stream
     tasks = tuple(
@@ -128,7 +127,7 @@ def _resized(stream: Stream, size: int) -> Stream:
 
 
 def _cut_down(stream: Stream, count: int) -> Stream:
-    """The first training images of each class of each task; test images stay."""
+    """Keep only the first training images of each class."""
 
     def first(images: Images) -> Images:
         kept = torch.zeros(len(images), dtype=torch.bool)

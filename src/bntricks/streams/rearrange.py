@@ -39,7 +39,7 @@ def rearrange(
     tasks: Sequence[Sequence[str | int]] | None = None,
     blurry: float = 0.0,
 ) -> Stream:
-    """The same images as another stream, with a fingerprint of its own.
+    """Make another stream of the same images, with a fingerprint of its own.
 
     `class_order` is a seed, for the order `numpy.random.RandomState(seed).permutation` gives (that
     of iCaRL, PyCIL and others at their seed 1993), or a list of all classes. Tasks keep their
@@ -67,6 +67,12 @@ def rearrange(
         )
     if order == _cut(range(len(names)), [len(task.classes) for task in stream]) and not blurry:
         return stream
+    present = sum(len(task.classes) for task in stream)
+    if present < len(names):
+        raise UserError(
+            f"these tasks have {present} of the stream's {len(names)} classes: rearrange the whole "
+            "stream, and then take some of its tasks"
+        )
     chosen: dict[str, Any] = {"class_order": class_order, "first": first, "increment": increment}
     chosen |= {"classes_per_task": classes_per_task, "tasks": tasks, "blurry": blurry or None}
     applied = dict(stream.applied)
@@ -116,14 +122,14 @@ def check_choices(
 
 
 def plain_choice(value: Any) -> Any:
-    """A choice that can be compared: lists of classes as tuples of text."""
+    """Make choices comparable: lists of classes become tuples of text."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return value
     return tuple(plain_choice(e) if isinstance(e, Sequence) else str(e) for e in value)
 
 
 def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
-    """All classes, as their positions, in the order chosen."""
+    """Return the positions of all classes in the chosen order."""
     if chosen is None:
         return range(len(names))
     if isinstance(chosen, int):
@@ -131,7 +137,7 @@ def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
             raise UserError(
                 f"a seed is a number from 0 to {2**32 - 1}", option="class_order", value=chosen
             )
-        # Not a Generator of numpy: its draws may change with numpy's version, these never do.
+        # The draws of numpy's Generator may change with its version; these do not.
         return list(map(int, np.random.RandomState(chosen).permutation(len(names))))
     entries = [chosen] if isinstance(chosen, str) else [str(entry) for entry in chosen]
     listable = _listable(names, entries)
@@ -150,8 +156,8 @@ def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
 
 
 def _listable(names: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """What the classes are called in a list: by their names, unless all entries are numbers and
-    some are no names."""
+    """Return what entries of a list may be: class names, or numbers if all entries are numbers
+    and not all are names."""
     numbers = [str(position) for position in range(len(names))]
     if set(entries) <= set(names) and len(set(names)) == len(names):
         return list(names)
@@ -159,7 +165,7 @@ def _listable(names: Sequence[str], entries: Sequence[str]) -> list[str]:
 
 
 def _growing(classes: int, first: int, increment: int) -> list[int]:
-    """A first task, and later ones, of which the last has what is left."""
+    """Return the sizes of a first task and of later ones; the last has the remaining classes."""
     if first > classes:
         raise UserError(f"there are {classes} classes: choose fewer", option="first", value=first)
     rest = classes - first
@@ -203,7 +209,7 @@ def _rearranged(stream: Stream, order: Order, blurry: float) -> Stream:
 
 
 def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
-    """The images of each class; a view where they lie side by side."""
+    """Return the images of each class, as a view where they are adjacent."""
     images: list[list[Tensor]] = [[] for _ in range(classes)]
     for part in parts:
         for label in set(part.y.tolist()):
@@ -215,8 +221,8 @@ def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
 
 
 def _parted(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Images that stay in their task, and those that leave it, evenly spread over the class. One
-    always stays."""
+    """Part a class into images that stay in its task, at least one, and a share that leaves it,
+    evenly spread."""
     count = min(round(share * len(x)), len(x) - 1)
     if not count:
         return x, x[:0]

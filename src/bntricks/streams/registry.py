@@ -10,7 +10,6 @@ that is imported can register more:
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -37,7 +36,7 @@ official archive; only `data`."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """What is known about a stream before its data is there. Plain values only."""
+    """What is known about a stream before its images are read, as plain values."""
 
     name: str
     summary: str
@@ -61,16 +60,16 @@ class OpenOptions:
 
     data: Path | None = None
     data_is_given: bool = False
-    """As an argument; otherwise it is BNT_DATA, a folder that all data sets share."""
+    """Whether `data` was an argument; otherwise it is BNT_DATA, which all data sets share."""
     image_size: int | None = None
     images_per_class: int | None = None
     classes_per_task: int | None = None
     tasks: Sequence[Sequence[str]] | None = None
     held_out: float = HELD_OUT
     report: Report = silent
-    """Hears how far the work is."""
+    """Called with the progress of the work."""
     warn: Warn = warnings.warn
-    """Told of something that was mended."""
+    """Called with a sentence about anything that was repaired."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +100,9 @@ def stream(
     **about: Any,
 ) -> Callable[[Opener], Opener]: ...
 def stream(name: str, *, applies: Sequence[str] = (), **about: Any) -> Any:
-    """Register the function that opens the stream of this name, which is `about` these values of
-    `StreamInfo`. `applies` names those of `held_out`, `classes_per_task` and `tasks` that the
-    function applies itself."""
+    """Register a function that opens the stream of this name. `about` are the other values of its
+    `StreamInfo`; `applies` names those of the options `held_out`, `classes_per_task` and `tasks`
+    that the function applies itself."""
 
     def register(opener: Callable[..., Stream]) -> Callable[..., Stream]:
         def opened(info: StreamInfo, options: OpenOptions) -> Stream:
@@ -163,39 +162,24 @@ def open_stream(
     whole test set. `classes_per_task`, `tasks`, `class_order`, `first`, `increment` and `blurry`
     are those of `rearrange`: which classes come together, and when. `held_out` is for streams
     without test images of their own. With `validation`, that share of each class's training images
-    takes the place of the test images. `report` hears how far the work is, and `warn` that
-    something in the cache was damaged.
+    takes the place of the test images. `report` is called with the progress of the work, and `warn`
+    with a sentence if something in the cache was damaged.
     """
-    if name not in OPENERS.entries():
-        near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserError(
-            f"there is no such stream.{guess} Choose one of: {', '.join(STREAMS)}",
-            option="stream",
-            value=name,
-        )
-    info = STREAMS[name]
-    if image_size is not None and not SMALLEST <= image_size <= LARGEST:
-        raise UserError(
-            f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}",
-            option="image_size",
-            value=image_size,
-        )
-    if images_per_class is not None and images_per_class < 1:
-        raise UserError(
-            "it must be at least 1; leave it out to take all images",
-            option="images_per_class",
-            value=images_per_class,
-        )
+    opener, info = OPENERS.find(name), STREAMS[name]
+    wrong_size = image_size is not None and not SMALLEST <= image_size <= LARGEST
+    no_images = images_per_class is not None and images_per_class < 1
+    share = f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}"
+    pixels = f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}"
+    some = "it must be at least 1; leave it out to take all images"
+    for option, value, wrong, remedy in (
+        ("image_size", image_size, wrong_size, pixels),
+        ("images_per_class", images_per_class, no_images, some),
+        ("held_out", held_out, not 0 < held_out < 1, share),
+        ("validation", validation, validation is not None and not 0 < validation < 1, share),
+    ):
+        if wrong:
+            raise UserError(remedy, option=option, value=value)
     check_choices(class_order, first, increment, classes_per_task, tasks, blurry)
-    for option, share in (("held_out", held_out), ("validation", validation)):
-        if share is not None and not 0 < share < 1:
-            raise UserError(
-                "the share of each class kept for testing lies between 0 and 1, such as "
-                f"{HELD_OUT}",
-                option=option,
-                value=share,
-            )
     folder = data if data is not None else os.environ.get("BNT_DATA") or None
     if folder is None and info.data == "given":
         raise UserError(
@@ -217,7 +201,7 @@ def open_stream(
         **chosen,
     )
     return apply_options(
-        OPENERS.find(name)(info, options),
+        opener(info, options),
         **chosen,
         class_order=class_order,
         first=first,

@@ -1,4 +1,4 @@
-"""What a stream is: an ordinary sequence of tasks, each with its own classes and images.
+"""Streams, which are ordinary sequences of tasks, each with its own classes and images.
 
 A label is the column of the classifier that stands for its class. A task carries its own class
 list, so tasks may be unequal and classes may come in any order.
@@ -37,13 +37,13 @@ class Task:
 
     @property
     def visitors(self) -> tuple[int, ...]:
-        """Classes of other tasks that some of the training images are of (blurry boundaries)."""
+        """Classes of other tasks that also have training images here (blurry boundaries)."""
         return tuple(sorted(set(self.train.y.tolist()) - set(self.classes)))
 
 
 @dataclass(frozen=True, slots=True)
 class Stream(Sequence[Task]):
-    """Tasks in the order they arrive, and what is known about all of their images."""
+    """Tasks in the order they arrive, and properties of all their images."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -53,7 +53,7 @@ class Stream(Sequence[Task]):
     """Per channel, for pixels in [0, 1]."""
     std: tuple[float, ...]
     fingerprint: str
-    """A hash of the decoded images and labels: equal data, equal fingerprint, wherever it lies."""
+    """A hash of the decoded images and labels, wherever they are stored."""
     pad: int = 0
     """Random crop after this much black padding."""
     flip: bool = False

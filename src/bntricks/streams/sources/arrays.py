@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.files.dataset import Part, in_memory
+from bntricks.streams.files.dataset import Split, in_memory
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import choose_order, make_stream
 
@@ -33,10 +33,10 @@ def from_arrays(
     memory: int = 500,
     name: str = "arrays",
 ) -> Stream:
-    """A stream of the classes in y_train, in sorted order by classes_per_task (default 2), or as
-    `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
-    stream, labels are renumbered in the order of arrival. Without test images it is tested on a
-    share of each class, `held_out`, once it is opened by name or trained by a `Config`.
+    """Make a stream of the classes in y_train, in sorted order by classes_per_task (default 2), or
+    as `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
+    stream, labels are renumbered in the order of arrival. Without test images, `open_stream` and
+    `train` test it on a share of each class, `held_out`.
     """
     train_x, train_y = pixels("x_train", x_train), _labels("y_train", y_train)
     if (x_test is None) != (y_test is None):
@@ -84,7 +84,7 @@ def from_arrays(
 
 
 def pixels(what: str, array: ArrayLike | Tensor) -> NDArray[np.uint8]:
-    """The images as [N, C, H, W]."""
+    """Return the images as [N, C, H, W]."""
     x = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
     if x.dtype != np.uint8:
         hint = f"; if yours are from 0 to 1, pass ({what} * 255).round() as uint8"
@@ -118,7 +118,7 @@ def _labels(what: str, array: ArrayLike | Tensor) -> NDArray[Any]:
     return y.astype(np.int64) if y.dtype.kind == "u" else y
 
 
-def _part(x: NDArray[np.uint8], y: NDArray[Any], labels: NDArray[Any]) -> Part:
+def _part(x: NDArray[np.uint8], y: NDArray[Any], labels: NDArray[Any]) -> Split:
     counts = (y == labels[:, None]).sum(1)
     in_class_order = np.ascontiguousarray(x[np.argsort(y, kind="stable")])
-    return Part(torch.from_numpy(in_class_order), tuple(counts.tolist()))
+    return Split(torch.from_numpy(in_class_order), tuple(counts.tolist()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bntricks.streams.files.dataset import Part, in_memory
+from bntricks.streams.files.dataset import Split, in_memory
 from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import in_blocks_of, make_stream
@@ -30,8 +30,8 @@ def seq_digits(info: StreamInfo, options: OpenOptions) -> Stream:
     train = [images[torch.arange(len(images)) % 5 != 4] for images in by_digit]
     test = [images[4::5] for images in by_digit]
     dataset = in_memory(
-        Part(torch.cat(train), tuple(map(len, train))),
-        Part(torch.cat(test), tuple(map(len, test))),
+        Split(torch.cat(train), tuple(map(len, train))),
+        Split(torch.cat(test), tuple(map(len, test))),
         [str(digit) for digit in range(10)],
     )
     return make_stream(
