@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from helpers.pretend import pretend
+from bntricks.system.pretend import pretend
 
 
 @pytest.mark.parametrize("kind", ["cuda", "mps"])

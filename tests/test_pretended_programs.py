@@ -22,10 +22,10 @@ from bntricks.runs.config import Config
 from bntricks.runs.probes import statistics
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import train
+from bntricks.system.pretend import pretend
 from bntricks.training.checkpoint import Checkpoints, digest
 from bntricks.training.optimisers import OPTIMISERS
 from helpers.colours import FIRST, SECOND, TINY, pictures, write_folder
-from helpers.pretend import pretend
 
 KINDS = ["cuda", "mps"]
 LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 20, "memory": 20, "epochs": 1}

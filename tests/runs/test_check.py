@@ -9,7 +9,7 @@ import torch
 from bntricks.errors import UserError
 from bntricks.runs import check as checks
 from bntricks.runs.check import check_on
-from helpers.pretend import pretend
+from bntricks.system.pretend import pretend
 
 QUICK = ["resume", "model"]
 

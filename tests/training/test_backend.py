@@ -8,8 +8,8 @@ from bntricks.runs.config import Config
 from bntricks.runs.folder import run
 from bntricks.runs.resolve import resolve
 from bntricks.sweeps.local import available_cores, default_workers
+from bntricks.system.pretend import pretend
 from bntricks.training.backend import arithmetic
-from helpers.pretend import pretend
 
 TINY = {"method": "sgd", "stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1}
 TINY |= {"images_per_class": 8}

@@ -15,11 +15,11 @@ from bntricks.norm import Moments, follow, observed
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import resolve
 from bntricks.runs.train import train
+from bntricks.system.pretend import pretend
 from bntricks.training import distributed
 from bntricks.training.checkpoint import pack, unpack
 from bntricks.training.distributed import Team
 from helpers.lessons import batches, third_task
-from helpers.pretend import pretend
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 LITTLE = {"width": 2, "stages": 2, "blocks": 1, "images_per_class": 24, "memory": 20, "epochs": 1}

@@ -8,10 +8,10 @@ import torch
 
 from bntricks.methods import entries, make
 from bntricks.streams.augment import View
+from bntricks.system.pretend import pretend
 from bntricks.training.loop import learn_epochs
 from bntricks.training.progress import Progress
 from helpers.lessons import batches, images, third_task
-from helpers.pretend import pretend
 
 KINDS = ["cuda", "mps"]
 READING = {"gem": 1, "a-gem": 1, "gss": 2, "gss-bnt": 2}

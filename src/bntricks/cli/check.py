@@ -2,62 +2,137 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from pathlib import Path
+from typing import Any
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Names, app, import_all
+from bntricks.cli.app import Imports, Json, Names, Switch, app, import_all
 from bntricks.cli.printing import print_json
-from bntricks.errors import RunError
-
-Part = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]
+from bntricks.errors import RunError, UserError
 
 
 @app.command
 def check(
     *,
     device: str = "cpu",
-    parts: Annotated[tuple[Part, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    contract: Switch = False,
+    parts: Names = (),
     methods: Names = (),
+    names: Names = (),
+    data: Path | None = None,
     imports: Imports = (),
     json: Json = False,
 ) -> None:
-    """Check that a device computes what the CPU does: every method, resuming, models and more.
+    """Check that a device computes what the CPU does, or that your own code keeps the contract.
 
     Small lessons are learned on both, and compared. A network may end at most 5% of the way it
     was trained from where it ends on the CPU, and a step on CUDA may make the host wait at most
     twice, for ER-BNT and DER++-BNT once. If a check fails, the exit code is 1. Takes a few minutes.
 
+    With `--contract`, all that your `--import` registers is tried in small runs, which must end in
+    the same bits however they are made: trained again, with every tracking pass, interrupted,
+    saved and loaded, in a worker of a study, on devices that are only pretended. Each option of a
+    stream must change something or be refused.
+
+    Examples:
+
+    - `bnt check --device cuda`
+    - `bnt check --contract --import my.py`
+    - `bnt check --contract --names er-bnt seq-digits`
+
     Parameters
     ----------
     device
         What to check: cpu, cuda, cuda:N or mps.
+    contract
+        Check code instead of a device: yours, or without `--import` all that ships.
     parts
-        Check only these [default: all]. `ranks` splits a run over two processes; on CUDA it needs
-        two GPUs.
+        Check only these [default: all]: methods, resume, bf16, compile, model, ranks of a device
+        (`ranks` splits a run over two processes; on CUDA it needs two GPUs); again, every-step,
+        interrupted, loaded, study, devices, options, threads of a contract.
     methods
-        Methods that are checked [default: all].
+        Methods that are checked on a device [default: all].
+    names
+        Methods, streams, networks and whatever else is registered that are checked for the
+        contract [default: all of your own].
+    data
+        The folder with the images of a stream that is checked for the contract.
     json
         Print the table as one JSON object.
     """
+    import_all(imports)
+    if contract:
+        if device != "cpu" or methods:
+            given = "device" if device != "cpu" else "methods"
+            raise UserError("leave it out: a contract is checked on the CPU", option=given)
+        _check_contract(names, parts, data, json)
+        return
+    if names or data:
+        given = "names" if names else "data"
+        raise UserError("this is for contracts", option=given, remedy="contract")
     from bntricks.runs.check import check_on
 
-    import_all(imports)
     rows: list[dict[str, Any]] = []
-    try:
-        with console.reporting() as report:
-            for row in check_on(device, parts=parts, methods=methods, report=report):
-                rows.append(asdict(row))
-    finally:  # an interrupt keeps what was checked
-        if rows and json:
-            print_json({"device": device, "torch": version("torch"), "rows": rows})
-        elif rows:
-            _show(rows, device)
+    shown = _printed({"device": device}, rows, json, lambda: _show(rows, device))
+    with shown, console.reporting() as report:
+        for row in check_on(device, parts=parts, methods=methods, report=report):
+            rows.append(asdict(row))
     if failed := [f"{row['part']} {row['name']}" for row in rows if row["outcome"] == "failed"]:
         raise RunError(f"{len(failed)} of {len(rows)} checks failed: {', '.join(failed)}")
+
+
+def _check_contract(
+    names: Sequence[str], parts: Sequence[str], data: Path | None, json: bool
+) -> None:
+    from bntricks.sweeps.contract import check_contract, subjects
+
+    rows: list[dict[str, Any]] = []
+    shown = _printed({"contract": True}, rows, json, lambda: _show_contract(rows))
+    with shown, console.reporting() as report:
+        for finding in check_contract(subjects(names), parts=parts, data=data, report=report):
+            rows.append(asdict(finding.subject) | asdict(finding))
+            del rows[-1]["subject"]
+    broken = list(dict.fromkeys(row["name"] for row in rows if row["outcome"] == "broken"))
+    if broken:
+        raise RunError(f"the contract is broken by {', '.join(broken)}")
+
+
+@contextmanager
+def _printed(
+    about: dict[str, Any], rows: list[dict[str, Any]], json: bool, show: Callable[[], None]
+) -> Iterator[None]:
+    """Print the rows at the end; an interrupt keeps what was checked."""
+    try:
+        yield
+    finally:
+        if rows and json:
+            print_json(about | {"torch": version("torch"), "rows": rows})
+        elif rows:
+            show()
+
+
+def _show_contract(rows: list[dict[str, Any]]) -> None:
+    """A line for each subject, a column for each part, and what was found below."""
+    parts = list(dict.fromkeys(row["part"] for row in rows))
+    found = {(row["kind"], row["name"], row["part"]): row for row in rows}
+    cells = []
+    for kind, name in dict.fromkeys((row["kind"], row["name"]) for row in rows):
+        outcomes = [found.get((kind, name, part)) for part in parts]
+        cells.append([kind, name, *(_outcome(row) for row in outcomes)])
+    console.show(["", "", *parts], cells, title=f"contract, PyTorch {version('torch')}")
+    for row in rows:
+        if row["outcome"] == "broken":
+            console.say(f"{row['kind']} {row['name']}, {row['part']}: {row['note']}")
+
+
+def _outcome(row: dict[str, Any] | None) -> str:
+    if row is None or row["outcome"] == "not here":
+        return "–"
+    return str(row["note" if row["outcome"] == "reported" else "outcome"])
 
 
 def _show(rows: list[dict[str, Any]], device: str) -> None:

@@ -27,6 +27,7 @@ from bntricks.methods import entries, find
 from bntricks.model.model import Model
 from bntricks.model.options import Protocol
 from bntricks.runs.config import Config
+from bntricks.runs.evaluation import Outcome
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
 from bntricks.streams import Report, Stream
@@ -65,12 +66,16 @@ class Row:
 def check_on(
     device: str,
     *,
-    parts: Sequence[Part] = (),
+    parts: Sequence[str] = (),
     methods: Sequence[str] = (),
     report: Report = lambda what, done, total: None,
 ) -> Iterator[Row]:
     """All checks of a device, or only these parts and methods."""
     check_device(device)
+    if unknown := set(parts) - set(PARTS):
+        raise UserError(
+            f"choose from {', '.join(PARTS)}", option="parts", value=", ".join(sorted(unknown))
+        )
     for name in methods:
         find(name)
     checks: list[tuple[Part, str, Callable[[str], Row]]] = [
@@ -114,9 +119,13 @@ def _option(part: Part, options: dict[str, object], close: float, device: str) -
 
 
 def _resume(device: str) -> Row:
-    """Stopped in the middle of a task, and again, and continued each time."""
     config, stream = _small(device=device, batch=4)
-    expected = train(config, stream).learner
+    resumed, expected = interrupted(config, stream), train(config, stream)
+    return _compared(Row("resume", "er-bnt"), resumed.learner, expected.learner, CLOSE)
+
+
+def interrupted(config: Config, stream: Stream) -> Outcome:
+    """Train, stop twice in the middle of a task, and continue each time."""
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2):
             try:
@@ -126,8 +135,7 @@ def _resume(device: str) -> Row:
                 continue
             raise AssertionError("the run was not stopped")
         checkpoints = Checkpoints(Path(folder), made_with(config, stream))
-        resumed = train(config, stream, checkpoints=checkpoints).learner
-    return _compared(Row("resume", "er-bnt"), resumed, expected, CLOSE)
+        return train(config, stream, checkpoints=checkpoints)
 
 
 def _model(device: str) -> Row:

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 from unittest import mock
 
 import torch
@@ -25,9 +28,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-import bntricks
-
-SOURCE = f"{Path(bntricks.__file__).parent}/"
+SOURCE = f"{Path(__file__).parents[1]}/"
 
 READS = {"_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "bincount"}
 READS |= {"_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
@@ -45,9 +46,9 @@ class Gpu:
         self.kind = kind
         self.waits: Counter[str] = Counter()
         self.pickled = 0
-        reduce = Tensor._reduce_ex_internal
+        reduce: Any = Tensor._reduce_ex_internal
 
-        def pickle(tensor: Tensor, protocol: int):
+        def pickle(tensor: Tensor, protocol: int) -> Any:
             self.pickled += kind_of(tensor) != "cpu"
             return reduce(tensor, protocol)
 
@@ -63,7 +64,7 @@ class Gpu:
 
 
 @contextmanager
-def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34):
+def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34) -> Iterator[Gpu]:
     """So many devices of this kind, each with so much free memory."""
     gpu, module = Gpu(kind), getattr(torch, kind)
     own_state = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
@@ -88,7 +89,7 @@ def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34):
 class autocast(torch.autocast):
     """That of the CPU, whatever device is asked for."""
 
-    def __init__(self, device_type, *args, **kwargs):
+    def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
         super().__init__("cpu", *args, **kwargs)
 
 
@@ -107,7 +108,7 @@ def placed(tensor: Tensor, kind: str) -> Tensor:
     return tensor
 
 
-def _storage(tensor: Tensor):
+def _storage(tensor: Tensor) -> Any:
     try:
         return tensor.untyped_storage()
     except (NotImplementedError, RuntimeError):  # oneDNN's own layout has none
@@ -116,7 +117,7 @@ def _storage(tensor: Tensor):
 
 def source_line() -> str:
     """Where in the package we are."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
         if path.startswith(SOURCE):
@@ -131,23 +132,26 @@ class Functions(TorchFunctionMode):
     def __init__(self, gpu: Gpu) -> None:
         super().__init__()
         self.gpu = gpu
-        self.answers = {
-            Tensor.device.__get__: self.device,
-            Tensor.is_cuda.__get__: lambda t: kind_of(t) == "cuda",
-            Tensor.is_mps.__get__: lambda t: kind_of(t) == "mps",
-            Tensor.is_cpu.__get__: lambda t: kind_of(t) == "cpu",
+        ask: Any = Tensor  # its attributes are descriptors, which the stubs do not say
+        self.answers: dict[Any, Any] = {
+            ask.device.__get__: self.device,
+            ask.is_cuda.__get__: lambda t: kind_of(t) == "cuda",
+            ask.is_mps.__get__: lambda t: kind_of(t) == "mps",
+            ask.is_cpu.__get__: lambda t: kind_of(t) == "cpu",
             Tensor.to: self.to,
             Tensor.cpu: lambda t, **how: self.moved(t, "cpu"),
             Tensor.cuda: lambda t, *_, non_blocking=False: self.moved(t, "cuda", non_blocking),
             Tensor.pin_memory: self.pin,
             Tensor.is_pinned: lambda t, *_: is_pinned(t),
             Tensor.numpy: self.numpy,
-            Tensor.__array__: lambda t, *args: self.numpy(t).__array__(*args),
+            ask.__array__: lambda t, *args: self.numpy(t).__array__(*args),
             Tensor.tolist: lambda t: self.moved(t, "cpu").tolist(),
-            Tensor.__deepcopy__: self.deepcopy,
+            ask.__deepcopy__: self.deepcopy,
         }
 
-    def __torch_function__(self, function, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         if function in self.answers:
             return self.answers[function](*args, **kwargs)
@@ -159,7 +163,7 @@ class Functions(TorchFunctionMode):
         kind = kind_of(tensor)
         return Tensor.device.__get__(tensor) if kind == "cpu" else torch.device(kind, 0)
 
-    def made(self, function, args, kwargs):
+    def made(self, function: Any, args: Any, kwargs: Any) -> Any:
         """A new tensor on the device that is named."""
         device = torch.device(kwargs["device"])
         if device.type not in ("cpu", self.gpu.kind):
@@ -173,15 +177,15 @@ class Functions(TorchFunctionMode):
             self.gpu.check_dtype(made.dtype)
         return placed(made, device.type)
 
-    def to(self, tensor: Tensor, *args, copy=False, **kwargs):
+    def to(self, tensor: Tensor, *args: Any, copy: bool = False, **kwargs: Any) -> Tensor:
         if (args and isinstance(args[0], Tensor)) or "other" in kwargs:
-            other, *args = (*args, kwargs.pop("other", None))
-            args = (self.device(other), other.dtype, *(a for a in args if a is not None))
+            other, *rest = (*args, kwargs.pop("other", None))
+            args = (self.device(other), other.dtype, *(a for a in rest if a is not None))
         device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)
         kind = kind_of(tensor) if device is None else device.type
         if dtype is not None and kind_of(tensor) != "cpu":
             self.gpu.check_dtype(dtype)  # converted where it is, then copied
-        how = {} if layout is None else {"memory_format": layout}
+        how: Any = {} if layout is None else {"memory_format": layout}
         if dtype is not None or copy or how:
             tensor = tensor.to(dtype or tensor.dtype, copy=copy, **how)
         if kind not in ("cpu", self.gpu.kind):
@@ -200,7 +204,7 @@ class Functions(TorchFunctionMode):
             self.gpu.wait()
         return placed(tensor.clone(), kind)
 
-    def pin(self, tensor: Tensor, *_) -> Tensor:
+    def pin(self, tensor: Tensor, *_: Any) -> Tensor:
         if kind_of(tensor) != "cpu":
             raise RuntimeError(f"cannot pin a tensor on {kind_of(tensor)}: only CPU memory")
         if self.gpu.kind != "cuda":
@@ -211,27 +215,29 @@ class Functions(TorchFunctionMode):
         _storage(pinned).pinned = True
         return pinned
 
-    def numpy(self, tensor: Tensor, *, force: bool = False):
+    def numpy(self, tensor: Tensor, *, force: bool = False) -> Any:
         if kind_of(tensor) != "cpu":
             if not force:
                 raise TypeError(f"can't convert {kind_of(tensor)}:0 device type tensor to numpy")
             tensor = self.moved(tensor, "cpu")
         return tensor.numpy(force=force)
 
-    def deepcopy(self, tensor: Tensor, memo):
-        copied = tensor.__deepcopy__(memo)
+    def deepcopy(self, tensor: Tensor, memo: Any) -> Tensor:
+        copied: Tensor = tensor.__deepcopy__(memo)  # type: ignore[no-untyped-call]
         return placed(copied, kind_of(tensor)) if kind_of(tensor) != "cpu" else copied
 
 
-class Operations(TorchDispatchMode):
+class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What is computed, also in backward passes: inputs must share a device, and outputs are on
     it."""
 
     def __init__(self, gpu: Gpu) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.gpu = gpu
 
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         kwargs = kwargs or {}
         name = operation._schema.name.removeprefix("aten::")
         if name == "copy_":
@@ -257,7 +263,7 @@ class Operations(TorchDispatchMode):
             raise RuntimeError(f"Expected all tensors of {name} on one device, found {kinds}")
         return kinds.pop() if kinds else "cpu"
 
-    def check(self, name: str, inputs: list[Tensor], kwargs) -> None:
+    def check(self, name: str, inputs: list[Tensor], kwargs: dict[str, Any]) -> None:
         if name in READS:
             self.gpu.wait()
         if isinstance(kwargs.get("generator"), torch.Generator):
@@ -274,7 +280,7 @@ class Operations(TorchDispatchMode):
         if not (non_blocking and self.gpu.kind == "cuda" and is_pinned(of)):
             self.gpu.wait()
 
-    def index(self, name: str, of: Tensor, indices, *values) -> list[Tensor]:
+    def index(self, name: str, of: Tensor, indices: Any, *values: Any) -> list[Tensor]:
         """Indices may come from the host, which is a copy each. Masks are counted first."""
         for index in indices:
             if not isinstance(index, Tensor) or kind_of(of) == "cpu" == kind_of(index):

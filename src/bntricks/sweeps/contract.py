@@ -1,0 +1,300 @@
+"""Does code of a user's own keep what is promised of a run? All that it registers is tried in small
+runs, which must end in the same bits however they are made.
+
+What is promised is in docs/guarantees.md. The package's own methods, layers and streams keep the
+same contract.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from bntricks.errors import PlannedError, UserError
+from bntricks.methods import METHODS
+from bntricks.networks.head import HEADS
+from bntricks.networks.norms import NORMS
+from bntricks.networks.registry import NETWORKS
+from bntricks.plugins.imports import own_fault
+from bntricks.plugins.registry import Registry
+from bntricks.recipes.corrections import CORRECTIONS
+from bntricks.recipes.recalibrations import RECALIBRATIONS
+from bntricks.runs.check import SMALL, interrupted
+from bntricks.runs.config import Config
+from bntricks.runs.describe import digest
+from bntricks.runs.evaluation import Outcome
+from bntricks.runs.request import Request
+from bntricks.runs.resolve import resolve
+from bntricks.runs.train import build, train
+from bntricks.streams import Report, Stream
+from bntricks.streams.registry import OPENERS, STREAMS
+from bntricks.sweeps.local import Failure, sweep
+from bntricks.sweeps.plan import step_seconds
+from bntricks.system.pretend import pretend
+from bntricks.training.checkpoint import pack, unpack
+from bntricks.training.learner import Learner
+from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.schedules import SCHEDULES
+
+Part = Literal[
+    "again", "every-step", "interrupted", "loaded", "study", "devices", "options", "threads"
+]
+PARTS: dict[Part, str] = {
+    "again": "trained twice, with other global generators",
+    "every-step": "with deferred tracking, and with --track every-step",
+    "interrupted": "stopped twice in the middle of a task, and continued",
+    "loaded": "what it learned, saved and loaded",
+    "study": "timed for a study's plan, and trained in a worker process",
+    "devices": "on a GPU and on an MPS device, both pretended",
+    "options": "each option of a stream changed",
+    "threads": "with two threads (reported only)",
+}
+"""What is compared with a run in this process."""
+
+KINDS: dict[str, Registry[Any]] = {
+    "method": METHODS,
+    "stream": OPENERS,
+    "net": NETWORKS,
+    "norm": NORMS,
+    "head": HEADS,
+    "optimiser": OPTIMISERS,
+    "schedule": SCHEDULES,
+    "correct": CORRECTIONS,
+    "recalibrate": RECALIBRATIONS,
+}
+"""What can be registered, by the option that chooses it."""
+
+OTHER_OPTIONS: dict[str, dict[str, Any]] = {
+    "images_per_class": {"images_per_class": 11},
+    "classes_per_task": {"classes_per_task": 1},
+    "image_size": {"image_size": 12},
+    "class_order": {"class_order": "7"},
+    "first, increment": {"first": 1, "increment": 1},
+    "blurry": {"blurry": 0.3},
+    "validation": {"validation": 0.4},
+    "held_out": {"held_out": 0.5},
+}
+"""Options of a stream, and values that no small run has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Something that is registered, and the option that chooses it."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one part of the contract found about a subject."""
+
+    subject: Subject
+    part: Part
+    outcome: Literal["kept", "broken", "reported", "not here"] = "kept"
+    note: str = ""
+    seconds: float = 0.0
+
+
+def subjects(names: Sequence[str] = ()) -> list[Subject]:
+    """Everything that a user has registered, or with these names; all that ships if there is
+    nothing of the user's."""
+    found = [Subject(kind, name) for kind, registry in KINDS.items() for name in registry.entries()]
+    if unknown := set(names) - {subject.name for subject in found}:
+        raise UserError(f"nothing of this name is registered: {', '.join(sorted(unknown))}")
+    if names:
+        return [subject for subject in found if subject.name in names]
+    own = [subject for subject in found if not KINDS[subject.kind].is_built_in(subject.name)]
+    return own or found
+
+
+def check_contract(
+    chosen: Sequence[Subject],
+    *,
+    parts: Sequence[str] = (),
+    data: Path | None = None,
+    report: Report = lambda what, done, total: None,
+) -> Iterator[Finding]:
+    """Try each of these in small runs: all parts of the contract, or only some."""
+    if unknown := set(parts) - set(PARTS):
+        raise UserError(
+            f"choose from {', '.join(PARTS)}", option="parts", value=", ".join(sorted(unknown))
+        )
+    for done, subject in enumerate(chosen):
+        report(f"{subject.kind} {subject.name}", done, len(chosen))
+        yield from _findings(subject, [part for part in PARTS if not parts or part in parts], data)
+
+
+def _findings(subject: Subject, parts: Sequence[Part], data: Path | None) -> Iterator[Finding]:
+    if subject.kind == "stream" and data is None and STREAMS[subject.name].data != "embedded":
+        note = "its images are not here: give the folder that has them as --data"
+        yield from (Finding(subject, part, "not here", note) for part in parts)
+        return
+    trial: _Trial | None = None
+    for part in parts:
+        start = time.perf_counter()
+        finding = Finding(subject, part)
+        try:
+            trial = trial or _Trial.of(subject, data)
+            finding = CHECKS[part](trial, finding)
+        except Exception as error:  # whatever code of a user's does
+            finding = replace(finding, outcome="broken", note=_line(error))
+        yield replace(finding, seconds=time.perf_counter() - start)
+        if trial is None:  # it cannot even be trained
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A small run of a subject, and how it ended in this process."""
+
+    config: Config
+    """As it was asked for."""
+    used: Config
+    stream: Stream
+    data: Path | None
+    expected: dict[str, Any]
+    learner: Learner
+
+    @classmethod
+    def of(cls, subject: Subject, data: Path | None) -> _Trial:
+        config = Config.of(**{"method": "er-bnt", **SMALL, subject.kind: subject.name})
+        try:
+            stream, used = resolve(config, data)
+        except UserError:  # a layer without running statistics, or with a balance of its own
+            if subject.kind != "norm":
+                raise
+            config = config.model_copy(update={"method": "er"})
+            stream, used = resolve(config, data)
+        outcome = train(used, stream)
+        return cls(config, used, stream, data, _ending(outcome), outcome.learner)
+
+    def compared(self, finding: Finding, ending: dict[str, Any]) -> Finding:
+        """The finding, broken if a run has ended differently."""
+        other = [name for name, value in self.expected.items() if ending[name] != value]
+        if not other:
+            return finding
+        return replace(finding, outcome="broken", note=f"different bits: {', '.join(other)}")
+
+
+def _again(trial: _Trial, finding: Finding) -> Finding:
+    with _other_generators():
+        return trial.compared(finding, _ending(train(trial.used, trial.stream)))
+
+
+def _every_step(trial: _Trial, finding: Finding) -> Finding:
+    request = Request(track="every-step")
+    return trial.compared(finding, _ending(train(trial.used, trial.stream, request)))
+
+
+def _interrupted(trial: _Trial, finding: Finding) -> Finding:
+    return trial.compared(finding, _ending(interrupted(trial.used, trial.stream)))
+
+
+def _loaded(trial: _Trial, finding: Finding) -> Finding:
+    """A fresh learner that is given what the other one saves answers alike."""
+    loaded = build(trial.used, trial.stream)
+    loaded.load_state_dict(unpack(pack(trial.learner.state_dict())))
+    x = trial.stream[0].test.x
+    if torch.equal(loaded.scores(x), trial.learner.scores(x)):
+        return finding
+    return replace(finding, outcome="broken", note="other scores on the same images")
+
+
+def _study(trial: _Trial, finding: Finding) -> Finding:
+    step_seconds(trial.used, trial.stream)
+    with tempfile.TemporaryDirectory() as folder:
+        request = Request(data=trial.data, out=Path(folder))
+        [result] = sweep([trial.config], request, workers=1)
+    if isinstance(result, Failure):
+        raise result.error
+    return trial.compared(finding, {**(result.digest or {}), "accuracy": _listed(result.accuracy)})
+
+
+def _devices(trial: _Trial, finding: Finding) -> Finding:
+    for kind in ("cuda", "mps"):
+        config = trial.config.model_copy(update={"device": kind})
+        with pretend(kind):
+            stream, used = resolve(config, trial.data)
+            try:
+                train(used, stream)
+            except Exception as error:
+                raise RuntimeError(f"{kind}: {_line(error)}") from error
+    return finding
+
+
+def _options(trial: _Trial, finding: Finding) -> Finding:
+    """Each option changes what is learned or tested, or is refused."""
+    if finding.subject.kind != "stream":
+        return replace(finding, outcome="not here", note="it is no stream")
+    before, ignored = trial.stream.fingerprint, []
+    for name, options in OTHER_OPTIONS.items():
+        config = Config.of(**(trial.config.model_dump() | options))
+        try:
+            stream, _ = resolve(config, trial.data)
+        except PlannedError:
+            continue
+        if stream.fingerprint == before and _cut(stream) == _cut(trial.stream):
+            ignored.append(name)
+    if not ignored:
+        return finding
+    return replace(finding, outcome="broken", note=f"without effect: {', '.join(ignored)}")
+
+
+def _threads(trial: _Trial, finding: Finding) -> Finding:
+    try:
+        config = trial.used.model_copy(update={"threads": 2})
+        ending = _ending(train(config, trial.stream))
+    finally:
+        torch.set_num_threads(trial.used.threads)
+    same = "the same bits" if ending == trial.expected else "different bits"
+    return replace(finding, outcome="reported", note=same)
+
+
+CHECKS: dict[Part, Callable[[_Trial, Finding], Finding]] = {
+    "again": _again,
+    "every-step": _every_step,
+    "interrupted": _interrupted,
+    "loaded": _loaded,
+    "study": _study,
+    "devices": _devices,
+    "options": _options,
+    "threads": _threads,
+}
+
+
+def _ending(outcome: Outcome) -> dict[str, Any]:
+    return {**digest(outcome.learner), "accuracy": _listed(outcome.accuracy)}
+
+
+def _listed(matrix: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
+    return [list(row) for row in matrix]
+
+
+def _cut(stream: Stream) -> list[Any]:
+    """Which classes come when, with how many images of which size."""
+    return [
+        (task.classes, len(task.train), len(task.test), tuple(task.train.x.shape[1:]))
+        for task in stream
+    ]
+
+
+@contextmanager
+def _other_generators() -> Iterator[None]:
+    """Global generators in another state than at the start of the process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(20261)
+        yield
+
+
+def _line(error: Exception) -> str:
+    """What went wrong in a line, with the place in the user's own code if it is there."""
+    text = own_fault(error) or str(error).strip() or type(error).__name__
+    return text.splitlines()[0]

@@ -1,0 +1,132 @@
+"""`bnt check --contract`: what breaks the contract is found, named and located."""
+
+import json
+
+import pytest
+
+from bntricks.sweeps import contract
+from bntricks.sweeps.contract import PARTS, Subject, check_contract, subjects
+from helpers.own_code import EXAMPLE, forgetful
+
+__all__ = ["forgetful"]
+
+BREAKING = """
+import torch
+from torch import nn
+
+from bntricks import BM, NORMS, Bt, Method, Policy, Reservoir, ce, loss, method
+
+calls = []
+
+@loss("Counted")
+def counted(p):
+    calls.append(1)  # outlives the run
+    return p.logits.square().mean() * len(calls)
+
+@loss("Here")
+def here(p):
+    return (p.logits * torch.ones(len(p.logits), 1, device="cpu").clone()).mean()
+
+@method("counting", title="Counting")
+def counting() -> Method:
+    return Method(updates=[ce(Bt | BM) + 0.01 * counted(Bt)], memory=Reservoir())
+
+@method("staying", title="Staying")
+def staying() -> Method:
+    return Method(updates=[ce(Bt | BM) + 0.1 * here(Bt)], memory=Reservoir())
+
+@NORMS.named("forgetting")
+class Forgetting(nn.BatchNorm2d):
+    scale = 1.0  # no buffer, so no file has it
+
+    def forward(self, x):
+        if self.training:
+            self.scale *= 1.01
+        return super().forward(x) * self.scale
+"""
+
+
+@pytest.fixture
+def breaking(tmp_path, forgetful):
+    path = tmp_path / "breaking.py"
+    path.write_text(BREAKING)
+    return path
+
+
+def test_what_breaks_the_contract_is_named_with_its_line(bnt, breaking):
+    parts = ("again", "loaded", "devices")
+    done = bnt("check", "--contract", "--import", breaking, "--parts", *parts, "--json")
+    assert done.code == 1
+    assert "the contract is broken by counting, staying, forgetting" in done.err
+    rows = json.loads(done.out)["rows"]
+    assert len(rows) == 3 * len(parts)
+    broken = {(row["name"], row["part"]): row["note"] for row in rows if row["outcome"] == "broken"}
+    assert broken.keys() == {
+        ("counting", "again"),
+        ("staying", "devices"),
+        ("forgetting", "loaded"),
+    }
+    assert "network" in broken["counting", "again"]
+    line = BREAKING.splitlines().index(
+        '    return (p.logits * torch.ones(len(p.logits), 1, device="cpu").clone()).mean()'
+    )
+    assert f"{breaking}:{line + 1}: RuntimeError" in broken["staying", "devices"]
+
+
+def test_a_table_shows_all_parts_and_what_was_found(bnt, breaking):
+    done = bnt(
+        "check", "--contract", "--import", breaking, "--names", "counting", "--parts", "again"
+    )
+    assert done.code == 1
+    assert "counting" in done.out
+    assert "broken" in done.out
+    assert "method counting, again: different bits: network" in done.out
+
+
+def test_code_that_keeps_the_contract_is_found_to_keep_it(forgetful):
+    from bntricks import import_code
+
+    import_code(EXAMPLE)
+    [subject] = [each for each in subjects() if each.name == "my-er-bnt"]
+    findings = list(check_contract([subject]))
+    assert [finding.part for finding in findings] == list(PARTS)
+    outcomes = {finding.part: finding.outcome for finding in findings}
+    assert outcomes.pop("threads") == "reported"
+    assert outcomes.pop("options") == "not here"
+    assert set(outcomes.values()) == {"kept"}
+
+
+def test_a_stream_that_ignores_an_option_breaks_the_contract(monkeypatch):
+    resolve = contract.resolve
+
+    def deaf(config, data):
+        return resolve(config.model_copy(update={"images_per_class": 20}), data)
+
+    monkeypatch.setattr(contract, "resolve", deaf)
+    [finding] = check_contract([Subject("stream", "seq-digits")], parts=["options"])
+    assert finding.outcome == "broken"
+    assert finding.note == "without effect: images_per_class"
+
+
+def test_what_cannot_be_checked_is_refused_in_a_line(refused):
+    refused("check", "--contract", "--names", "er-bnx", words=["er-bnx", "registered"])
+    refused("check", "--contract", "--parts", "methods", words=["--parts", "again"])
+    refused("check", "--parts", "again", words=["--parts", "methods"])
+    refused("check", "--contract", "--device", "mps", words=["--device", "CPU"])
+    refused("check", "--names", "er", words=["--names", "--contract"])
+
+
+def test_images_that_are_not_here_are_not_a_failure():
+    [finding] = check_contract([Subject("stream", "seq-cifar10")], parts=["again"])
+    assert finding.outcome == "not here"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "subject", subjects(), ids=lambda subject: f"{subject.kind} {subject.name}"
+)
+def test_all_that_ships_keeps_the_contract(subject):
+    """In the parts that are quick; `make test-deep` has all."""
+    parts = ("interrupted", "loaded", "options")
+    for finding in check_contract([subject], parts=parts):
+        assert finding.outcome != "broken", f"{finding.part}: {finding.note}"
