@@ -7,9 +7,24 @@ import numpy as np
 import torch
 from torch import nn
 
-from bntricks import BM, NETWORKS, NORMS, Bt, Method, NotNegative, Pass, Reservoir, ce, loss, method
-from bntricks.streams import Stream, StreamInfo, from_arrays
-from bntricks.streams.registry import Options, stream
+from bntricks import (
+    BM,
+    NETWORKS,
+    NORMS,
+    Bt,
+    Method,
+    NotNegative,
+    OpenOptions,
+    Pass,
+    Reservoir,
+    Stream,
+    StreamInfo,
+    ce,
+    from_arrays,
+    loss,
+    method,
+    stream,
+)
 
 
 @loss("Confident")
@@ -38,13 +53,11 @@ def my_net(shape, outputs, *, width, norm, **size) -> nn.Module:
 
 
 @stream("my-blobs", summary="bright spots", tasks="2 × 2", image_size=8, memory=20, data="embedded")
-def my_blobs(info: StreamInfo, options: Options) -> Stream:
-    """Four classes: which corner of the image is bright."""
+def my_blobs(info: StreamInfo, options: OpenOptions) -> Stream:
+    """Four classes: which corner of the image is bright. Options are applied to what it returns."""
     random = np.random.default_rng(0)
     x, y = random.integers(0, 128, (160, 8, 8), np.uint8), np.arange(160) % 4
     for image, label in zip(x, y, strict=True):
         top, left = 4 * (label // 2), 4 * (label % 2)
         image[top : top + 4, left : left + 4] += 100
-    train, test = slice(0, 120), slice(120, 160)
-    arrays = (x[train], y[train], x[test], y[test])
-    return from_arrays(*arrays, classes_per_task=2, name=info.name, memory=info.memory)
+    return from_arrays(x[:120], y[:120], x[120:], y[120:])

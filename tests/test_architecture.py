@@ -76,6 +76,10 @@ def test_a_type_checker_sees_every_public_name(tmp_path):
         "record = bntricks.run(bntricks.Config(method='er'))",
         "reveal_type(record.acc)",
         "reveal_type(bntricks.Model.load('m').predict(['a.jpg']))",
+        "@bntricks.stream('a', summary='', tasks='', image_size=8, memory=1, data='given')",
+        "def opener(info: bntricks.StreamInfo, options: bntricks.GivenOptions) -> bntricks.Stream:",
+        "    reveal_type(options.data.name)",
+        "    return bntricks.from_arrays([], [])",
     ]
     script = tmp_path / "user.py"
     script.write_text("\n".join(lines) + "\n")
@@ -83,6 +87,10 @@ def test_a_type_checker_sees_every_public_name(tmp_path):
     done = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    assert len(revealed) == len(bntricks.__all__) + 2
+    assert len(revealed) == len(bntricks.__all__) + 3
     assert not [kind for kind in revealed if re.fullmatch(r"Any|builtins\.object", kind)]
-    assert revealed[-2:] == ["float", "list[str]"] or revealed[-2] == "builtins.float"
+    assert [kind.replace("builtins.", "") for kind in revealed[-3:]] == [
+        "float",
+        "list[str]",
+        "str",
+    ]

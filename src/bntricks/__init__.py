@@ -70,10 +70,17 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.runs.request import Request as Request
     from bntricks.runs.train import train as train
     from bntricks.streams import (
+        Stream as Stream,
         View as View,
         from_arrays as from_arrays,
         open_stream as open_stream,
         rearrange as rearrange,
+    )
+    from bntricks.streams.registry import (
+        GivenOptions as GivenOptions,
+        OpenOptions as OpenOptions,
+        StreamInfo as StreamInfo,
+        stream as stream,
     )
     from bntricks.sweeps.local import Failure as Failure, Shared as Shared, sweep as sweep
     from bntricks.sweeps.plan import plan as plan
@@ -116,7 +123,8 @@ _NAMES = {
     "runs.record": "Record",
     "runs.request": "Request",
     "runs.train": "train",
-    "streams": "View from_arrays open_stream rearrange",
+    "streams": "Stream View from_arrays open_stream rearrange",
+    "streams.registry": "GivenOptions OpenOptions StreamInfo stream",
     "sweeps.local": "Failure Shared sweep",
     "sweeps.plan": "plan",
     "sweeps.search": "Range search",

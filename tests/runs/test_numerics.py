@@ -3,8 +3,8 @@
 import ast
 
 from bntricks.runs.config import Config
+from bntricks.runs.describe import DECIDE_BITS, _outline, numerics, source_digest
 from bntricks.runs.folder import run
-from bntricks.runs.numerics import DECIDE_BITS, _outline, numerics, source_digest
 from bntricks.runs.record import Numerics
 from helpers.pages import ROOT
 

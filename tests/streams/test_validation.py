@@ -5,7 +5,11 @@ import torch
 
 from bntricks import Config, UserError, open_stream
 from bntricks.runs.resolve import resolve
-from bntricks.streams.validation import with_validation
+from bntricks.streams.apply import apply_options
+
+
+def with_validation(stream, share):
+    return apply_options(stream, validation=share)
 
 
 @pytest.fixture(scope="module")

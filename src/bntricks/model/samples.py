@@ -20,10 +20,10 @@ from bntricks.batch import check_finite
 from bntricks.errors import UserError
 from bntricks.model.metadata import Metadata
 from bntricks.streams import Images
+from bntricks.streams.apply import held_out_positions
 from bntricks.streams.files.image_files import read_classes, read_files
 from bntricks.streams.files.progress import Report, silent
 from bntricks.streams.sources.arrays import pixels
-from bntricks.streams.sources.folder import held_out_positions
 
 MOST_HELD_OUT = 100
 """Images of a class that are held out, at most: they go into the model file."""

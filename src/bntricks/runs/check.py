@@ -1,7 +1,7 @@
-"""Does a device compute what the CPU does? Small lessons on both, and what differs.
+"""Compare a device with the CPU: small lessons on both, and how far the results are apart.
 
-The distance between two networks that started alike is given as a share of the way that training
-has taken one of them. On CUDA, PyTorch itself counts where a step makes the host wait.
+Distances are between two networks that started alike, as a share of the distance that training has
+moved one of them. On CUDA, PyTorch itself counts how often a step makes the host wait.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from bntricks.training.backend import arithmetic, check_device, compile_passes
 from bntricks.training.checkpoint import Checkpoints, State
 from bntricks.training.learner import Learner
 
-Part = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]
-PARTS: tuple[Part, ...] = ("methods", "resume", "bf16", "compile", "model", "ranks")
+PartName = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]
+PARTS: tuple[PartName, ...] = ("methods", "resume", "bf16", "compile", "model", "ranks")
 
 SMALL = {"stream": "seq-digits", "images_per_class": 20, "memory": 20, "batch": 8, "epochs": 1}
 SMALL |= {"width": 8, "blocks": 1, "stages": 2, "memory_batch": 8}
 TASKS = 2
 CLOSE, ROUGHLY = 0.05, 0.2
-"""How far apart two networks may be, as a share of the way: in float32, and in bfloat16."""
+"""Largest distance of two networks that passes, in float32 and in bfloat16."""
 CALLED = "called a synchronizing"
-"""What PyTorch says of an operation that waits."""
+"""In PyTorch's warning about an operation that waits."""
 WAITS: dict[str, int] = {"er-bnt": 1, "der++-bnt": 1}
-"""How often a step of these may make the host wait; of all others, twice."""
+"""How often a step of these methods may make the host wait; for all others, twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What came of a check, how far the device is from the CPU, and how often a step waits."""
+class DeviceCheck:
+    """The outcome of a check, the distance between device and CPU, and how often a step waits."""
 
-    part: Part
+    part: PartName
     name: str
     outcome: Literal["passed", "failed", "not here"] = "passed"
     difference: float | None = None
@@ -69,8 +69,8 @@ def check_on(
     parts: Sequence[str] = (),
     methods: Sequence[str] = (),
     report: Report = lambda what, done, total: None,
-) -> Iterator[Row]:
-    """All checks of a device, or only these parts and methods."""
+) -> Iterator[DeviceCheck]:
+    """Check a device, in all parts and with all methods or only with these."""
     check_device(device)
     if unknown := set(parts) - set(PARTS):
         raise UserError(
@@ -78,7 +78,7 @@ def check_on(
         )
     for name in methods:
         find(name)
-    checks: list[tuple[Part, str, Callable[[str], Row]]] = [
+    checks: list[tuple[PartName, str, Callable[[str], DeviceCheck]]] = [
         *(("methods", name, partial(_method, name)) for name in methods or entries()),
         ("resume", "er-bnt", _resume),
         ("bf16", "er-bnt", partial(_option, "bf16", {"precision": "bf16"}, ROUGHLY)),
@@ -89,39 +89,39 @@ def check_on(
     checks = [check for check in checks if not parts or check[0] in parts]
     for done, (part, name, function) in enumerate(checks):
         report(f"checking {device}: {part}", done, len(checks))
-        start, row = time.perf_counter(), Row(part, name)
+        start, row = time.perf_counter(), DeviceCheck(part, name)
         try:
             with arithmetic("float32", deterministic=False):
                 row = function(device)
         except PlannedError as error:
             row = replace(row, outcome="not here", note=_line(error))
-        except Exception as error:  # whatever a device makes of itself
+        except Exception as error:  # a device may raise anything
             row = replace(row, outcome="failed", note=_line(error))
         yield replace(row, seconds=time.perf_counter() - start)
 
 
-def _method(name: str, device: str) -> Row:
-    """Two tasks of every method; in the second, the memory is in use."""
+def _method(name: str, device: str) -> DeviceCheck:
+    """Learn two tasks; in the second, the memory is in use."""
     there, waits = _lessons(*_small(method=name, device=device))
     here, _ = _lessons(*_small(method=name))
     allowed = WAITS.get(name, 2)
-    row = _compared(Row("methods", name, waits=waits), there, here, CLOSE)
+    row = _compared(DeviceCheck("methods", name, waits=waits), there, here, CLOSE)
     if waits is not None and waits > allowed:
         note = f"a step waits {waits:g} times, where {allowed} would do"
         return replace(row, outcome="failed", note=note)
     return row
 
 
-def _option(part: Part, options: dict[str, object], close: float, device: str) -> Row:
+def _option(part: PartName, options: dict[str, object], close: float, device: str) -> DeviceCheck:
     there, waits = _lessons(*_small(device=device, **options))
     here, _ = _lessons(*_small())
-    return _compared(Row(part, "er-bnt", waits=waits), there, here, close)
+    return _compared(DeviceCheck(part, "er-bnt", waits=waits), there, here, close)
 
 
-def _resume(device: str) -> Row:
+def _resume(device: str) -> DeviceCheck:
     config, stream = _small(device=device, batch=4)
     resumed, expected = interrupted(config, stream), train(config, stream)
-    return _compared(Row("resume", "er-bnt"), resumed.learner, expected.learner, CLOSE)
+    return _compared(DeviceCheck("resume", "er-bnt"), resumed.learner, expected.learner, CLOSE)
 
 
 def interrupted(config: Config, stream: Stream) -> Outcome:
@@ -138,8 +138,8 @@ def interrupted(config: Config, stream: Stream) -> Outcome:
         return train(config, stream, checkpoints=checkpoints)
 
 
-def _model(device: str) -> Row:
-    """Taught here, saved, and asked both here and on the CPU."""
+def _model(device: str) -> DeviceCheck:
+    """Teach and save a model on the device, and compare its predictions there and on the CPU."""
     _, stream = _small()
     first, second = (
         {stream.class_names[c]: task.train.x[task.train.y == c] for c in task.classes}
@@ -155,11 +155,11 @@ def _model(device: str) -> Row:
         on_cpu = Model.load(path)
     x = stream[0].test.x[:64]
     difference = float((model.predict_proba(x) - on_cpu.predict_proba(x)).abs().max())
-    return _judged(Row("model", Protocol().method, difference=difference), 1e-3)
+    return _judged(DeviceCheck("model", Protocol().method, difference=difference), 1e-3)
 
 
-def _ranks(device: str) -> Row:
-    """Two processes that share one run."""
+def _ranks(device: str) -> DeviceCheck:
+    """Share a run between two processes."""
     if device == "mps" or ":" in device:
         raise UserError("two processes do not share one GPU: with cuda, each takes its own")
     if device == "cuda" and torch.cuda.device_count() < 2:
@@ -173,18 +173,18 @@ def _ranks(device: str) -> Row:
     if done.returncode:
         own = [line for line in done.stderr.splitlines() if line.startswith("bnt:")]
         raise RuntimeError((own or done.stderr.splitlines() or ["it failed"])[-1])
-    return Row("ranks", "er-bnt")
+    return DeviceCheck("ranks", "er-bnt")
 
 
 def _small(**options: object) -> tuple[Config, Stream]:
-    """A run of a minute at most, and the first tasks of its stream."""
+    """Return a run of a minute at most, and the first tasks of its stream."""
     stream, config = resolve(Config(**{"method": "er-bnt", **SMALL, **options}), None)  # type: ignore[arg-type]
     return config, stream[:TASKS]
 
 
 def _lessons(config: Config, stream: Stream) -> tuple[Learner, float | None]:
-    """A learner after its tasks, and how often a step of the last made the host wait, where that
-    can be counted."""
+    """Train a learner; also return how often a step of the last task made the host wait, or None
+    where that cannot be counted."""
     torch.set_num_threads(config.threads)
     learner, waits, steps = build(config, stream), 0, 0
     if config.compile:
@@ -208,7 +208,7 @@ def _lessons(config: Config, stream: Stream) -> tuple[Learner, float | None]:
 
 @contextmanager
 def _waits() -> Iterator[list[object]]:
-    """What PyTorch says about waiting for a CUDA device, within."""
+    """Collect PyTorch's warnings about waiting for a CUDA device."""
     waits: list[object] = []
     if not torch.cuda.is_available():
         yield waits
@@ -224,20 +224,20 @@ def _waits() -> Iterator[list[object]]:
             waits += [each for each in caught if CALLED in str(each.message)]
 
 
-def _compared(row: Row, found: Learner, expected: Learner, close: float) -> Row:
+def _compared(row: DeviceCheck, found: Learner, expected: Learner, close: float) -> DeviceCheck:
     start = build(*_small())
-    way = torch.linalg.vector_norm(_flat(expected) - _flat(start))
+    moved = torch.linalg.vector_norm(_flat(expected) - _flat(start))
     apart = torch.linalg.vector_norm(_flat(found) - _flat(expected))
-    return _judged(replace(row, difference=float(apart / way)), close)
+    return _judged(replace(row, difference=float(apart / moved)), close)
 
 
 def _flat(learner: Learner) -> Tensor:
-    """θ and φ, on the CPU in float64."""
+    """Return θ and φ as one vector, on the CPU in float64."""
     values = learner.net.state_dict().values()
     return torch.cat([v.cpu().double().flatten() for v in values if v.is_floating_point()])
 
 
-def _judged(row: Row, close: float) -> Row:
+def _judged(row: DeviceCheck, close: float) -> DeviceCheck:
     assert row.difference is not None
     if row.difference <= close:
         return row

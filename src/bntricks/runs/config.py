@@ -1,8 +1,8 @@
 """Every option of a run, typed and bounded, with the paper's values as defaults.
 
-A `Config` holds what a run's result depends on and nothing else: where the data lies, where
-results go and how progress is shown are no part of it. Its hash names the run. Most options are
-declared on the floor that uses them.
+A `Config` holds what a run's result depends on and nothing else, so it does not say where the data
+is, where results go or how progress is shown. Its hash names the run. Most options are declared in
+the folder that uses them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bntricks.options import Option, Options
 from bntricks.recipes.options import RecipeOptions, TrainingOptions
 
 REVISION = 1
-"""Raised whenever the same configuration would train to different bits than before."""
+"""Increased whenever the same configuration would train to different bits than before."""
 
 
 class Subject(Options):
@@ -77,7 +77,7 @@ class StreamOptions(Options):
     @field_validator("class_order", mode="before")
     @classmethod
     def _order_as_text(cls, order: Any) -> Any:
-        """From Python, a number or a list; here the order is always text."""
+        """Accept a number or a list from Python, and keep text."""
         if isinstance(order, list | tuple):
             return json.dumps([str(name) for name in order], ensure_ascii=False)
         return str(order) if isinstance(order, int) else order
@@ -85,15 +85,15 @@ class StreamOptions(Options):
     @field_validator("tasks", mode="before")
     @classmethod
     def _as_text(cls, tasks: Any) -> Any:
-        """The command line decodes JSON lists by itself; here a task is always text."""
+        """Accept lists, which is also what the command line decodes, and keep text."""
         if not isinstance(tasks, list | tuple):
             return tasks
         return tuple(t if isinstance(t, str) else json.dumps(t, ensure_ascii=False) for t in tasks)
 
     @property
     def rearrangement(self) -> dict[str, Any]:
-        """These options as keywords of `open_stream`."""
-        keywords = set(StreamOptions.model_fields) - {"augment", "validation"}
+        """Return these options as keywords of `open_stream`."""
+        keywords = set(StreamOptions.model_fields) - {"augment"}
         values = self.model_dump(include=keywords)
         if self.tasks is not None:
             values["tasks"] = [class_names(text, "tasks") for text in self.tasks]
@@ -138,14 +138,14 @@ class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subj
         Parameter(parse=False),
         Option("subject", "method", study_flag=False, competes=False),
     ] = Field(default_factory=dict)
-    """The user's own files that the run uses, each with the SHA-256 of its content. Nobody need
-    give them: they follow from what is imported."""
+    """The user's own files that the run uses, each with the SHA-256 of its content. They follow
+    from what is imported."""
 
     def identity(self, fingerprint: str) -> str:
-        """The run's name: a hash of all of this and of the data's content.
+        """Return the run's name: a hash of this configuration and of the data's content.
 
-        Values at their default are left out, so that a knob added later, which by default changes
-        nothing, does not rename old runs. A default that changes must raise REVISION.
+        Values at their default are left out, so that an option added later does not rename old
+        runs. Whoever changes a default must increase REVISION.
         """
         chosen = self.model_dump(mode="json", exclude_defaults=True)
         named = {"method": self.method, "stream": self.stream, "seed": self.seed}
@@ -155,7 +155,7 @@ class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subj
 
 
 def class_names(text: str, option: str) -> list[str]:
-    """The names in 'cat,dog' or '["cat", "dog"]', which is the value of this option."""
+    """Parse 'cat,dog' or '["cat", "dog"]', the value of this option."""
     if not text.lstrip().startswith("["):
         return [name.strip() for name in text.split(",")]
     try:

@@ -1,26 +1,43 @@
-"""Everything worth keeping of a finished run, as its record."""
+"""Describe a finished run as a record. Its numerics are what decided its last bits besides its
+configuration: the code that computes, and the machine. Two runs with the same configuration and the
+same numerics have the same bits."""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import platform
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
+import torch
+
+import bntricks
 from bntricks.recipes.language import Method
 from bntricks.recipes.phi_share import new_share
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
-from bntricks.runs.numerics import numerics
-from bntricks.runs.record import Data, Reading, Record, Seconds
+from bntricks.runs.record import Data, Numerics, Reading, Record, Seconds
 from bntricks.runs.record.measurements import BeforeLearning, EpochAccuracy
 from bntricks.streams import Stream
 from bntricks.training import checkpoint
 from bntricks.training.learner import Learner
 
+DECIDE_BITS = (
+    *("batch.py", "memory.py", "norm.py", "seeds.py", "system/devices.py", "runs/train.py"),
+    *("networks", "streams", "recipes", "training", "methods"),
+)
+"""Files and folders of the package that compute, unlike reports and the command line."""
+TELLING = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "asimd")
+"""Instruction sets that choose between kernels."""
+
 
 def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
+    """Make the record of a finished run."""
     cost = outcome.learner.cost
     passes = cost.forwards + cost.tracking_forwards
     kinds = ("train", "test")
@@ -87,7 +104,7 @@ def _readings(config: Config, outcome: Outcome) -> dict[str, Reading] | None:
 
 
 def digest(learner: Learner) -> dict[str, str]:
-    """Hashes of the final network and of the memory: equal bits, equal hashes."""
+    """Hash the final network and the memory."""
     memory = {} if learner.memory is None else learner.memory.state_dict()
     return {
         "network": checkpoint.digest(learner.net.state_dict()),
@@ -96,16 +113,70 @@ def digest(learner: Learner) -> dict[str, str]:
 
 
 def reset_peak_memory() -> None:
-    """Let the peak be that of what follows, where the system allows it, as Linux mostly does."""
+    """Start measuring peak memory anew, where the system allows it."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # see proc(5)
 
 
 def peak_memory_mb() -> float:
-    """Of this process since it began, or since the last reset; 0 on systems that do not say."""
+    """Return this process's peak memory since the last reset, or 0 if the system does not say."""
     if sys.platform == "win32":
         return 0.0
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1024 if sys.platform == "linux" else 1024**2)
+
+
+def numerics(device: str) -> Numerics:
+    """Describe what computes on this device, here and now."""
+    cpu, flags = _processor()
+    used = [torch.backends.cpu.get_cpu_capability(), *(flag for flag in TELLING if flag in flags)]
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else cpu
+    return Numerics(source=source_digest(), processor=name, instructions=tuple(used))
+
+
+@cache
+def source_digest() -> str:
+    """Hash the code that decides bits, without comments, docstrings and layout."""
+    root = Path(bntricks.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(file for name in DECIDE_BITS for file in _files(root / name)):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        digest.update(f"{path.relative_to(root).as_posix()}\n".encode())
+        digest.update(repr(_outline(tree)).encode())
+    return digest.hexdigest()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    return path.rglob("*.py") if path.is_dir() else iter([path])
+
+
+def _outline(node: object) -> object:
+    """Turn a syntax tree into nested tuples, without docstrings, empty parts and positions, so that
+    they are the same in every Python version."""
+    if isinstance(node, list):
+        return tuple(_outline(each) for each in node if not _is_docstring(each))
+    if not isinstance(node, ast.AST):
+        return node
+    parts = ((name, _outline(value)) for name, value in ast.iter_fields(node))
+    return (type(node).__name__, *(part for part in parts if part[1] not in (None, ())))
+
+
+def _is_docstring(node: object) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _processor() -> tuple[str, set[str]]:
+    """Return the CPU's name and flags; only Linux provides them without another program."""
+    lines: dict[str, str] = {}
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().split("\n\n", 1)[0].splitlines():
+            key, _, value = line.partition(":")
+            lines[key.strip()] = value.strip()
+    name = lines.get("model name") or platform.processor() or platform.machine()
+    return name, set(lines.get("flags", lines.get("Features", "")).split())

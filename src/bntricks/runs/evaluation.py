@@ -1,6 +1,5 @@
-"""What a run measures, and when: on every task so far after each task, on each task before it is
-learned and, if that is asked for, after every epoch. Measuring moves nothing that learning depends
-on."""
+"""Measure a run: on every task so far after each task, on each task before it is learned and, if
+requested, after every epoch. Measuring changes nothing that learning depends on."""
 
 from __future__ import annotations
 
@@ -29,13 +28,13 @@ class Outcome:
     accuracy: Measured
     within: Measured
     readings: dict[str, dict[str, Measured]] | None = None
-    """The same two matrices by the name of each reading; None if nobody asked."""
+    """The same two matrices by the name of each reading; None if they were not requested."""
     untrained: list[float | None] = field(default_factory=list)
-    """Within each task, before any was learned; empty if nobody looked."""
+    """Within each task, before any was learned; empty if not measured."""
     just_before: list[float | None] = field(default_factory=list)
-    """The same when all tasks before it were learned."""
+    """The same after all earlier tasks were learned."""
     epochs: list[dict[str, Any]] = field(default_factory=list)
-    """The accuracy on each task so far after every epoch, with its task and epoch."""
+    """After every epoch: the task, the epoch and the accuracy on each task so far."""
     confusion: Confusion = field(default_factory=dict)
     """After the last task."""
     train_seconds: list[float] = field(default_factory=list)
@@ -53,13 +52,13 @@ class Outcome:
 
 
 def foresees(learner: Learner) -> bool:
-    """Whether it has scores for classes that it has not learned yet, or not to the end: one that
-    has to be fitted to a finished task first has none."""
+    """Whether it has scores for classes that it has not finished learning: not if it must be fitted
+    to a finished task first."""
     return learner.method.classify.fits == "never" and not learner.method.joint
 
 
 def before_training(outcome: Outcome, stream: Stream) -> None:
-    """Measure what chance and the initial weights make of each task but the first."""
+    """Measure each task but the first under the initial weights."""
     if len(stream) > 1 and foresees(outcome.learner):
         outcome.untrained = [None, *(evaluate(outcome.learner, task)[1] for task in stream[1:])]
         outcome.just_before = [None] * len(stream)
@@ -90,7 +89,7 @@ def after_epoch(outcome: Outcome, stream: Stream, index: int, epoch: int) -> lis
 
 
 def evaluate(learner: Learner, task: Task) -> tuple[float, float]:
-    """Accuracy in percent on a task's test images: over all classes, and within the task."""
+    """Measure accuracy in percent on a task's test images: over all classes and within the task."""
     return _percent(_predict(learner.scores(task.test.x), task), task)
 
 
@@ -99,7 +98,7 @@ def _empty(tasks: int) -> Measured:
 
 
 def _read(other: Learner, task: Task, scores: Tensor) -> Tensor:
-    """The scores of a task's test images by a reading; where it only rescores, no forward."""
+    """Score a task's test images by a reading, without a forward pass if it only rescores."""
     classify = other.method.classify
     if not isinstance(classify, Corrected):
         return other.scores(task.test.x)

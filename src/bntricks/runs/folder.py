@@ -52,12 +52,12 @@ LOG, LOCK = "log.jsonl", "lock"
 def run(
     config: Config, request: Request | None = None, *, sink: Sink = silent, **options: Any
 ) -> Record:
-    """The record of this run: from disk if it is there, else trained and written. A run that was
-    interrupted goes on from its newest checkpoint, unless `force` starts it anew. If a `probe` has
-    not looked at it, its network was not kept, or its `readings` were not taken, it is trained
-    again, to the same bits where versions and machine are the same; if it lacks what `save` or
-    `epoch_accuracy` ask for, only `force` does that. A run that is a reading of another is that
-    one's. `options` are those of a `Request`, if none is given."""
+    """Return the record of this run: from disk if it is there, else after training it. An
+    interrupted run continues from its newest checkpoint, unless `force` starts it anew. If a
+    finished one lacks its `probe`, its kept network or its `readings`, it is trained again, to the
+    same bits where versions and machine are the same; if it lacks what `save` or `epoch_accuracy`
+    request, only `force` does that. A reading of another run is read off that run. `options` are
+    those of a `Request`, if none is given."""
     reset_peak_memory()
     request = Request.of(**options) if request is None else request
     stream, asked = resolve(config, request.data, sink)
@@ -98,8 +98,8 @@ def run(
 def finished(
     config: Config, stream: Stream, out: Path, warn: Callable[[str], None]
 ) -> Record | None:
-    """The record of this run, if it is there and can be believed. What was trained under another
-    name of the same recipe is the same run, to the bit; its record says so."""
+    """Load the record of this run, if there is a valid one. A run that was trained under another
+    name of the same recipe has the same bits and counts too; its record says so."""
     for name in (config.method, *same_recipe(config.method, config.hyper)):
         renamed = config.model_copy(update={"method": name})
         record = records.load(out / renamed.identity(stream.fingerprint), warn)
@@ -125,8 +125,8 @@ def resume(
     sink: Sink = silent,
     **how: Any,
 ) -> Record:
-    """Go on with the run in this folder; `data` if it has moved. If the run's network is built by
-    code of yours, name it again with `net`: a file never decides which code is run."""
+    """Continue the run in this folder; give `data` if the data has moved. If your own code builds
+    the network, name it again with `net`: a file never decides which code is run."""
     folder = Path(folder)
     try:
         config, request = _asked(folder)
@@ -149,7 +149,7 @@ def resume(
 
 
 def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) -> Record:
-    """Train, alone or with others that follow, and write all there is to write."""
+    """Train, alone or with other ranks that follow, and write all files."""
     request, config, folder = outputs.request, outputs.config, outputs.folder
     fresh = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) 
             checkpoints.remove()
         asked = {"config": config.model_dump(mode="json"), **request.remembered()}
         write_atomically(folder / REQUEST, pack_json(asked))
-        ranks.add(torch.zeros(1))  # those who follow may look at the folder now
+        ranks.add(torch.zeros(1))  # the other ranks may read the folder now
         try:
             with (
                 (folder / LOG).open("a", encoding="utf-8") as log,
@@ -221,13 +221,13 @@ def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink)
 
 
 def _asked(folder: Path) -> tuple[Config, Request]:
-    """What was asked for; in folders of earlier versions it has no checksum."""
+    """Load what was asked for. Earlier versions wrote no checksum."""
     values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)
     return Config.of(**values.pop("config")), Request.of(**values)
 
 
 def _asked_before(folder: Path) -> Request:
-    """What an interrupted run in this folder was asked for."""
+    """Load what an interrupted run in this folder was asked for."""
     try:
         return _asked(folder)[1]
     except (OSError, ValueError, KeyError, TypeError, UserError):
@@ -235,8 +235,8 @@ def _asked_before(folder: Path) -> Request:
 
 
 def _tidy(outputs: Outputs, checkpoints: Checkpoints, record: Record) -> None:
-    """Remove what a process left that was killed when its record was written. What the record has
-    not yet is still to be trained, from these checkpoints."""
+    """Remove what a process left that was killed after it wrote the record, unless the record lacks
+    something that is still to be trained from these checkpoints."""
     folder = outputs.folder
     before = replace(outputs, request=_asked_before(folder))
     if (checkpoints.exist() or (folder / LOCK).exists()) and before.there(record):

@@ -1,6 +1,6 @@
-"""Where a run's numbers can go besides its own log, by name: TensorBoard, a CSV file, or Weights &
-Biases. Every logger takes the same numbers from the same events. The record of a run is its JSON;
-these are only views, and none of them uses a network unless its name says so."""
+"""Loggers, which write a run's numbers to TensorBoard, a CSV file or Weights & Biases. All get the
+same numbers from the same events. A run's record is its JSON; these are only views, and only the
+one named `online` uses a network."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from bntricks.runs.config import Config
 from bntricks.training.events import Event, Sink
 
 Write = Callable[[int, dict[str, float]], None]
-"""Takes the numbers of a step, by name."""
+"""Writes the numbers of a step, by name."""
 Logger = Callable[[Path, Config], AbstractContextManager[Write]]
-"""Opens where the numbers of the run in this folder go."""
+"""Opens a log for the run in this folder."""
 
 LOGGERS: Registry[Logger] = Registry("logger")
 CSV = "log.csv"
 
 
 def numbers(event: Event) -> dict[str, float]:
-    """What an event measured, by name."""
+    """Return what an event measured, by name."""
     kind = event["event"]
     values: dict[str, float | None] = {}
     if kind in ("progress", "epoch"):
@@ -44,7 +44,7 @@ def numbers(event: Event) -> dict[str, float]:
 
 @contextmanager
 def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink]:
-    """A sink that hands the numbers of every event to each of these loggers."""
+    """Yield a sink that passes the numbers of every event to each of these loggers."""
     openers = [LOGGERS.find(name) for name in dict.fromkeys(names)]
     with ExitStack() as stack:
         writers = [stack.enter_context(opener(folder, config)) for opener in openers]
@@ -65,7 +65,7 @@ def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink
 @LOGGERS.named("tensorboard")
 @contextmanager
 def tensorboard(folder: Path, config: Config) -> Iterator[Write]:
-    """Event files under `tensorboard` in the run's folder."""
+    """Write event files to `tensorboard` in the run's folder."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -86,7 +86,7 @@ def tensorboard(folder: Path, config: Config) -> Iterator[Write]:
 @LOGGERS.named("csv")
 @contextmanager
 def csv_file(folder: Path, config: Config) -> Iterator[Write]:
-    """`log.csv` in the run's folder: step, name, value."""
+    """Write step, name and value to `log.csv` in the run's folder."""
     path = folder / CSV
     with path.open("a", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -102,7 +102,7 @@ def csv_file(folder: Path, config: Config) -> Iterator[Write]:
 
 @contextmanager
 def wandb(folder: Path, config: Config, *, mode: Literal["offline", "online"]) -> Iterator[Write]:
-    """A run of Weights & Biases under the run's own name, kept in its folder."""
+    """Log to a Weights & Biases run of the same name, kept in the run's folder."""
     try:
         import wandb as package
     except ImportError:

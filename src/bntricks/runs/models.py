@@ -25,18 +25,18 @@ NAME = "model.safetensors"
 
 
 def path_in(folder: Path, task: int | None = None) -> Path:
-    """Where the model is kept: the final one, or that after a task, counted from 1."""
+    """Return the path of the final model, or of that after a task, counted from 1."""
     return folder / (NAME if task is None else f"model-after-task-{task}.safetensors")
 
 
 def paths_in(folder: Path, when: When, tasks: int) -> list[Path]:
-    """All that a finished run leaves."""
+    """List all models of a finished run."""
     earlier = range(1, tasks) if when == "every task" else ()
     return [*(path_in(folder, task) for task in earlier), path_in(folder)]
 
 
 def save(learner: Learner, stream: Stream, index: int, *, config: Config, path: Path) -> None:
-    """Write what the learner knows when this task, counted from 0, is over."""
+    """Save the learner as a model when this task, counted from 0, is over."""
     seen = stream[: index + 1]
     tasks = _new_classes(seen)
     metadata = _describe(config, stream, learner, seen, tasks)
@@ -45,7 +45,7 @@ def save(learner: Learner, stream: Stream, index: int, *, config: Config, path: 
 
 
 def _new_classes(seen: Sequence[Task]) -> list[tuple[int, ...]]:
-    """The classes of each task that no earlier one had: its own and, where boundaries are blurry,
+    """List the classes of each task that no earlier one had: its own and, if boundaries are blurry,
     those of which some images came early."""
     known: set[int] = set()
     tasks = []
@@ -76,7 +76,7 @@ def _describe(
         hyper=with_hyper(config, stream.name).hyper,
         memory=config.memory or stream.memory,
         tasks=len(stream) if policy is not None and policy.needs_task_count else None,
-        # Of any other network only its owner has the code, as of one that was adopted.
+        # A model file can only describe the plain network; others need their owner's code.
         network=Network(channels=stream.shape[0], **shape) if plain else None,
         shape=stream.shape,
         view=Preprocessing(**asdict(view)),

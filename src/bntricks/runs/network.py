@@ -1,5 +1,5 @@
-"""The trained network of a run, kept beside its record when that is asked for: weights and
-statistics, as safetensors. It counts as the run's own only if its hash is the one in the record.
+"""The trained network of a run, kept beside its record if requested: weights and statistics, as
+safetensors. It is valid only if its hash is the one in the record.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ NAME = "network.safetensors"
 
 
 def save(net: nn.Module, folder: Path) -> None:
+    """Save a network in its run's folder."""
     tensors = {name: tensor.cpu().contiguous() for name, tensor in net.state_dict().items()}
     write_atomically(folder / NAME, safe.save(tensors))
 
 
 def is_kept(folder: Path) -> bool:
+    """Whether the folder has the network of its run."""
     return (folder / NAME).is_file()
 
 
 def load(record: Record, stream: Stream, *, net: str | None = None) -> nn.Module:
-    """The network that this run trained on this stream. `net` names the code that builds it, if it
-    is yours: a record never decides which code is run."""
+    """Load the network that this run trained on this stream. If your own code builds it, name that
+    with `net`: a record never decides which code is run."""
     if record.path is None or record.digest is None:
         raise UserError(f"this run of {record.method} has no folder, or no hash of its network")
     path = record.path / NAME

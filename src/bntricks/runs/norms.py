@@ -1,4 +1,4 @@
-"""What normalises a run's network: its options, and with which methods it makes sense."""
+"""The normalisation of a run's network: its options, and which methods can use it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bntricks.recipes.language import Method
 from bntricks.runs.config import Config
 
 PROBE_TASKS = 2
-"""For a layer that is only looked at, any number of tasks will do."""
+"""For a layer that is only inspected, any number will do."""
 
 
 def unused_knobs(config: Config) -> dict[str, None]:
-    """Knobs that the norm does not have, or has by default, as they should be: not set."""
+    """Return knobs that the norm lacks, or that have its defaults, as not set."""
     own = knobs(config.norm)
     chosen = config.norm_knobs.items()
     return {key: None for key, value in chosen if key not in own or value == own[key]}
 
 
 def published_otherwise(config: Config) -> bool:
-    """Whether the norm was published with a mistake."""
+    """Whether the norm was published with a mistake that can be brought back."""
     return "as_published" in knobs(config.norm)
 
 
@@ -36,7 +36,7 @@ def reads_phi(config: Config) -> bool:
 
 
 def check_norm(config: Config, method: Method) -> None:
-    """Refuse what would train, and mean nothing."""
+    """Refuse norms that would train with this method and mean nothing."""
     layer = _layer(config)
     if not layers(layer):
         _check_without_phi(config, method)
@@ -81,7 +81,7 @@ def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> N
 
 
 def _layer(config: Config) -> nn.Module:
-    """One of the layers there will be, to look at."""
+    """Return a sample layer, for inspection."""
     known = {"tasks": PROBE_TASKS, "as_published": config.as_published}
     return bound(config.norm, **config.norm_knobs, **known)(config.width)
 

@@ -1,4 +1,4 @@
-"""What a run leaves beside its results, if it is asked to."""
+"""Optional outputs of a run: probes, models and the trained network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bntricks.training.learner import Learner
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What a request asks of the run in this folder."""
+    """The optional outputs that a request asks of the run in this folder."""
 
     request: Request
     config: Config
@@ -24,15 +24,15 @@ class Outputs:
     folder: Path
 
     def there(self, record: Record) -> bool:
-        """Whether the finished run has left what can be had without being told: it is trained
-        again if it has not, to the same bits."""
+        """Whether the finished run has the outputs for which it may be trained again, to the same
+        bits, without `force`."""
         name = self.request.probe
         looked = name is None or probes.looked(name, record, self.folder, self.stream)
         kept = not self.request.keep_network or network.is_kept(self.folder)
         return looked and kept and (record.readings is not None or not self.request.readings)
 
     def check_there(self, record: Record) -> None:
-        """Refuse what a finished run did not keep: training again takes long, so the user says."""
+        """Refuse outputs that a finished run lacks, and that only `force` may train again for."""
         missing = []
         if not all(path.is_file() for path in self._models()):
             missing.append("saving its network")
@@ -46,7 +46,7 @@ class Outputs:
             )
 
     def from_the_start(self, before: Request) -> bool:
-        """Whether this asks for something along the way that a run so far was not asked for."""
+        """Whether this asks for something that an interrupted run should have done on the way."""
         own, every = self.request, "every task"
         return (
             own.probe not in (None, before.probe)
@@ -56,7 +56,7 @@ class Outputs:
         )
 
     def task_over(self, learner: Learner, stream: Stream, index: int) -> None:
-        """Look at the learner, and save it, when a task, counted from 0, is over."""
+        """Probe and save the learner as requested when a task, counted from 0, is over."""
         if self.request.probe is not None:
             look = probes.probe(self.request.probe, self.folder, self.config.seed)
             look(learner, stream, index)
@@ -64,14 +64,14 @@ class Outputs:
             self._save(learner, index, models.path_in(self.folder, index + 1))
 
     def finish(self, learner: Learner) -> None:
-        """Save the learner when the last task is over."""
+        """Save the learner as requested when the last task is over."""
         if self.request.keep_network:
             network.save(learner.net, self.folder)
         if self.request.save is not None:
             self._save(learner, len(self.stream) - 1, models.path_in(self.folder))
 
     def remove_others(self) -> None:
-        """Remove what only an earlier training of this run was asked for."""
+        """Remove outputs that only an earlier training of this run was asked for."""
         own = {*self._models()}
         if self.request.probe is not None:
             own.add(maps.path_in(self.folder, self.request.probe))

@@ -1,6 +1,6 @@
-"""One training, several readings: runs that differ in how labels are read off, or in the batch that
-φ follows, train the very same θ. One of them is trained, and the others are read off it whenever a
-task is over."""
+"""Which runs are readings of another: those that differ in how labels are read off, or in the batch
+that φ follows, train the same θ. One of them is trained, and the others are read off it when a task
+is over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bntricks.runs.norms import check_norm, reads_phi
 
 
 def recipe(config: Config) -> Method:
-    """What a run trains by, and how it predicts."""
+    """Return the method of a run, with its recalibration and correction."""
     method = recalibrated(make(config.method, **config.hyper), config.recalibrate)
     method = corrected(method, config.correct)
     _check_head(config, method)
@@ -31,40 +31,40 @@ def recipe(config: Config) -> Method:
 
 
 def trunk(config: Config) -> Config:
-    """The run whose network this one is read off; itself, if it has to be trained. A method with
-    a φ of its own is a run of its own, too."""
+    """Return the run whose network this one is read off, which is itself if it must be trained. A
+    method with another φ is also trained if it is run by its own name."""
     if only_rescores(config.correct):
         return config.model_copy(update={"correct": "none"})
     return config.model_copy(update={"method": _siblings(config)[0]})
 
 
 def name_of(config: Config) -> str:
-    """What a run that is not its own trunk is called among the readings of the one that is."""
+    """Return the name of this run among the readings of its trunk."""
     return config.correct if only_rescores(config.correct) else config.method
 
 
 def only_rescores(correction: str) -> bool:
-    """Whether runs with this correction are read off those without. One of the user's own is not:
-    its file is part of the run's name."""
+    """Whether runs with this correction are read off those without. A user's correction is not,
+    because its file is part of the run's name."""
     return CORRECTIONS.find(correction).rescores and CORRECTIONS.is_built_in(correction)
 
 
 def readings(config: Config) -> dict[str, Method]:
-    """What else can be read off the θ that this run trains, by name."""
+    """Return every other method that can be read off the θ that this run trains, by name."""
     others = {
         name: make(name, **config.hyper) for name in _siblings(config) if name != config.method
     }
     if config.correct == "none" and config.ranks == 1:
         for name in filter(only_rescores, CORRECTIONS.entries()):
-            with suppress(UserError):  # it does not apply
+            with suppress(UserError):  # this correction does not apply
                 others[name] = recipe(config.model_copy(update={"correct": name}))
         others |= _other_trackers(config)
     return others
 
 
 def _other_trackers(config: Config) -> dict[str, Method]:
-    """Methods that differ from this one only in the batch that φ follows, where θ never feels φ
-    and no further batch has to be drawn. A network of the user's may normalise in any way."""
+    """Return methods that differ from this one only in the batch that φ follows, if φ does not
+    affect θ and no further batch must be drawn. A user's network may normalise in any way."""
     own = recipe(config)
     feels_phi = own.lets_phi_reach_theta or reads_phi(config) or is_imported(config.net)
     if feels_phi or config.compile:
@@ -74,25 +74,25 @@ def _other_trackers(config: Config) -> dict[str, Method]:
     for name in _alike(config, lambda method: replace(method, ema=None)):
         other = make(name, **config.hyper)
         if other.ema not in (None, own.ema) and drawn.issuperset(other.ema.symbols()):
-            with suppress(UserError):  # the norm has no φ, or moves it by itself
+            with suppress(UserError):  # the norm has no φ, or moves φ by itself
                 check_norm(config, other)
                 others[name] = other
     return others
 
 
 def _siblings(config: Config) -> list[str]:
-    """Methods that differ from this one in the classifier alone, in the order they are listed."""
+    """List the methods that differ from this one only in the classifier."""
     return _alike(config, lambda method: replace(method, classify=LINEAR))
 
 
 def _alike(config: Config, common: Callable[[Method], Method]) -> list[str]:
-    """This method, and those that differ from it but have this in common with it."""
+    """List this method, and others of which `common` makes the same."""
     hyper = {**find(config.method).hyper(config.stream), **config.hyper}
     own = make(config.method, **hyper)
     names = []
     for entry in entries().values():
         if entry.hyper().keys() == hyper.keys():
-            with suppress(ValidationError):  # it allows less
+            with suppress(ValidationError):  # narrower range
                 other = entry.factory(**hyper)
                 alike = common(other) == common(own)
                 if entry.name == config.method or (alike and other != own):

@@ -1,5 +1,5 @@
-"""What a run may be asked for besides its configuration: where it lies, and what it leaves beside
-its results. None of it changes a run's bits or its name. Nothing here needs torch."""
+"""Requests: where a run is stored, and which optional outputs it has. They change neither its bits
+nor its name. Needs no torch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ProbeName = Literal["phi", "statistics", "overlap"]
 
 
 class FolderOptions(Options):
-    """Where runs lie, and what is written there on the way."""
+    """Where runs are stored, and what is written while they train."""
 
     data: Path | None = None
     """Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
@@ -34,7 +34,7 @@ class FolderOptions(Options):
 
 
 class Request(FolderOptions):
-    """What one run is asked for. It travels whole, to whatever process trains."""
+    """What one run is asked for besides its configuration."""
 
     track: Literal["deferred", "every-step"] = "deferred"
     """`deferred` leaves out tracking passes that cannot affect any evaluation, with the same
@@ -57,7 +57,7 @@ class Request(FolderOptions):
     """Keep the trained network for whoever reads the record."""
 
     def remembered(self) -> dict[str, Any]:
-        """What a run is asked for again when it is resumed; `out` is where it is found."""
+        """Return what a resumed run is asked for again; its folder gives `out`."""
         data = None if self.data is None else str(self.data.absolute())
         own = Request.model_fields.keys() - FolderOptions.model_fields.keys() - {"tensorboard"}
         return {"data": data, **self.model_dump(include=own)}

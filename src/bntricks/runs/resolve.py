@@ -1,5 +1,5 @@
-"""From what was asked for to what will be trained: the stream, and a configuration in which all
-is filled in and checked, before any work."""
+"""Resolve what was asked for before training: open the stream, and check and complete the
+configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe
 from bntricks.streams import Stream, open_stream
 from bntricks.streams.registry import OPENERS
-from bntricks.streams.validation import with_validation
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
@@ -39,8 +38,8 @@ from bntricks.training.schedules import SCHEDULES
 
 
 def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tuple[Stream, Config]:
-    """Open the stream, fill in its defaults, and drop what the method does not use, so that one
-    run has one identity however it was asked for."""
+    """Open the stream, fill in its defaults, and reset options that the method does not use, so
+    that a run has one identity."""
     imports = own_code(config)
     config = with_hyper(config, config.stream)
     method = recipe(config)
@@ -63,8 +62,6 @@ def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tup
         report=reported(sink),
         warn=warning(sink),
     )
-    if config.validation is not None:
-        stream = with_validation(stream, config.validation)
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")
     memory = None if method.memory is None else config.memory or stream.memory
@@ -81,8 +78,8 @@ def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tup
 
 
 def normalised(config: Config) -> Config:
-    """With what `resolve` fills in and drops, as far as that depends on no image: the memory may
-    still be the stream's."""
+    """Return the configuration that `resolve` makes, as far as that depends on no image: a memory
+    of None is still the stream's."""
     config = with_hyper(config, config.stream)
     method, default = recipe(config), Config()
     change = own_network(config)
@@ -100,8 +97,8 @@ def normalised(config: Config) -> Config:
 
 
 def own_code(config: Config) -> dict[str, str]:
-    """The user's files that this run uses, with their SHA-256. A record or a checkpoint may say
-    which these were, but only the user imports them."""
+    """Return the user's files that this run uses, with their SHA-256. A record or a checkpoint may
+    name them, but only the user imports them."""
     used = (
         METHODS.source(config.method),
         OPENERS.source(config.stream),
@@ -131,7 +128,7 @@ def _network_source(config: Config) -> Source | None:
         return NETWORKS.source(name)
     module = name.partition(":")[0]
     if module in config.imports and module not in {code.source.name for code in loaded()}:
-        raise _not_imported(module)  # it is a record that names it, not the user
+        raise _not_imported(module)  # a record named it, not the user
     return source_of(name)
 
 
@@ -140,20 +137,20 @@ def _not_imported(name: str) -> UserError:
 
 
 def with_hyper(config: Config, stream: str) -> Config:
-    """With every hyper-parameter of the method filled in, by the defaults of this stream."""
+    """Fill in the method's hyper-parameters by the defaults of this stream."""
     defaults = find(config.method).hyper(stream)
     return config.model_copy(update={"hyper": {**defaults, **config.hyper}})
 
 
 def own_network(config: Config) -> dict[str, Any]:
-    """The network by its first name, with the sizes it can have."""
+    """Return the network's first name, and defaults for the sizes that it does not have."""
     name, default = first_name(config.net), Config()
     unused = config.options(of="network") - sizes(name)
     return {"net": name, **{key: getattr(default, key) for key in unused}}
 
 
 def made_with(config: Config, stream: Stream) -> dict[str, str]:
-    """All that the bits of a run depend on, but for the machine."""
+    """Return all that a run's bits depend on, except the machine."""
     return {
         **as_text(config),
         "data": stream.fingerprint,
@@ -167,7 +164,7 @@ def as_text(config: Config) -> dict[str, str]:
 
 
 def check_blurry(config: Config, method: Method) -> None:
-    """Some methods treat a task's own classes and all others in different ways."""
+    """Refuse blurry tasks for methods that treat a task's own classes differently."""
     if config.blurry and splits_classes(method):
         raise UserError(
             f"{config.method} takes all images of a task for images of the task's own classes, so "
@@ -178,7 +175,7 @@ def check_blurry(config: Config, method: Method) -> None:
 
 
 def check_ranks(config: Config, method: Method) -> None:
-    """What ranks can share are steps that look at nothing but their batches."""
+    """Refuse what cannot be split over processes: steps that use more than their batches."""
     if config.ranks != launched()[1]:
         raise UserError(
             f"this run is split over {config.ranks} processes: start it with torchrun, "
@@ -214,7 +211,7 @@ def check_ranks(config: Config, method: Method) -> None:
 
 
 def check_gpus(config: Config) -> None:
-    """Each process of a node takes a GPU of its own, or all compute on the CPU."""
+    """Refuse processes that would share a GPU."""
     device, here = torch.device(config.device), int(os.environ["LOCAL_WORLD_SIZE"])
     if device.type == "mps" or device.index is not None:
         raise UserError(

@@ -1,4 +1,4 @@
-"""What a checkpoint of a run holds beside its learner and its place: the results so far."""
+"""The content of a run's checkpoint: its learner, its position and its results so far."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measured(Part):
 
 
 class SavedRun(Saved):
-    """Everything that a run goes on from."""
+    """Everything that a run continues from."""
 
     measured: Measured
 
@@ -43,7 +43,7 @@ def checked(
     lessons: Sequence[Task],
     net: nn.Module,
 ) -> SavedRun:
-    """The state, if it can be one of this run; else a ValueError."""
+    """Validate the state as one of this run, or raise a ValueError."""
     saved = SavedRun.model_validate(state)
     place = saved.place
     read = [matrix for own in (saved.measured.readings or {}).values() for matrix in own.values()]
@@ -75,7 +75,7 @@ def checked(
 
 
 def _lesson(begun: Sequence[Task]) -> Lesson:
-    """What is being learned once these have begun."""
+    """Return the lesson after these tasks have begun."""
     lesson = Lesson()
     for task in begun:
         lesson = next_lesson(lesson, task.classes, len(task.train), task.visitors)

@@ -25,6 +25,7 @@ from bntricks.runs.request import Request
 from bntricks.runs.resolve import with_hyper
 from bntricks.runs.saved import SavedRun, checked
 from bntricks.streams import Images, Stream, Task, View
+from bntricks.streams.apply import apply_options
 from bntricks.streams.tasks import in_one
 from bntricks.system.devices import to_device
 from bntricks.system.stopping import postponed
@@ -39,7 +40,7 @@ from bntricks.training.readings import Readings
 from bntricks.training.saved import fitting
 
 Probe = Callable[[Learner, Stream, int], None]
-"""Looks at a learner when a task, counted from 0, is over, and moves no state."""
+"""Called with a learner when a task, counted from 0, is over; changes no state."""
 
 
 def train(
@@ -53,14 +54,16 @@ def train(
     ranks: Ranks = ALONE,
     **options: Any,
 ) -> Outcome:
-    """Through all tasks of the stream, from fresh weights or from the newest checkpoint; evaluated
-    after each task and, if `epoch_accuracy` is requested, after each epoch. With `readings`, labels
-    are read off in every way that this training allows. `options` are those of a `Request`, if none
-    is given."""
+    """Train on all tasks of the stream, from fresh weights or from the newest checkpoint, and
+    evaluate after each task and, if `epoch_accuracy` is requested, after each epoch. With
+    `readings`, labels are read off in every way that this training allows. `options` are those of a
+    `Request`, if none is given. Stream options of the configuration that the stream was not opened
+    with are applied to it."""
     if "read" in options:  # until 0.4
         warn("train(read=…) is now called readings", FutureWarning, stacklevel=2)
         options["readings"] = options.pop("read")
     request = Request.of(**options) if request is None else request
+    stream = apply_options(stream, **config.rearrangement)
     with arithmetic(config.precision, deterministic=config.deterministic):
         return _train(config, stream, request, sink, checkpoints, probe, ranks)
 
@@ -149,7 +152,7 @@ def _train(
 
 
 def build(config: Config, stream: Stream) -> Learner:
-    """A fresh network and all that goes with it, on its device."""
+    """Make a learner with a fresh network, on its device."""
     augment = config.augment == "standard"
     config = with_hyper(config, stream.name)
     config = config.model_copy(update={"memory": config.memory or stream.memory})
@@ -173,7 +176,7 @@ def resume(
     progress: Progress,
     check: Callable[[dict[str, Any]], SavedRun],
 ) -> tuple[Position, Save]:
-    """The position to go on from, with everything as it was there, and how to save later ones."""
+    """Restore the newest checkpoint; return its position, and a function that saves later ones."""
     apart = {"learner", "reader"} | ({"readings"} if outcome.reader is None else set())
     measured = [each.name for each in fields(outcome) if each.name not in apart]
     whole_tasks = outcome.learner.method.runs_over_a_moving_memory
@@ -183,7 +186,7 @@ def resume(
             return
         if whole_tasks and position.order is not None:
             return
-        progress.check()  # what is not finite is not worth going on from
+        progress.check()  # a loss that is not finite is not worth saving
         checkpoints.save(
             {
                 "learner": outcome.learner.state_dict(),
@@ -211,13 +214,13 @@ def resume(
 
 
 def with_memory(learner: Learner, images: Images, stream: Stream) -> tuple[Tensor, Tensor]:
-    """What an epoch runs over; the published code corrupted what it mixed in."""
+    """Return an epoch's samples; the published code corrupted what it mixed in."""
     change = partial(corrupted, stream=stream) if learner.state.options.as_published else None
     return learner.mix_in_memory(images.x, images.y, change)
 
 
 def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> int:
-    """Where the memory is mixed into every task but the first, its capacity is close enough."""
+    """Estimate the number of steps: a memory that is mixed in counts as full after a task."""
     mixed_in = learner.memory.capacity if learner.memory is not None and learner.method.mixes else 0
     sizes = [len(lesson.train) + (mixed_in if index else 0) for index, lesson in lessons.items()]
     return config.epochs * sum(
@@ -226,12 +229,12 @@ def total_steps(learner: Learner, lessons: dict[int, Task], config: Config) -> i
 
 
 def moved(learner: Learner, position: Position) -> dict[str, float]:
-    """How far φ has moved since the task began."""
+    """Measure how far φ has moved since the task began."""
     return drift(learner.net, position.phi)
 
 
 def together(stream: Stream) -> Task:
-    """All tasks as one."""
+    """Merge all tasks into one."""
     return Task(
         tuple(c for task in stream for c in task.classes),
         train=Images(

@@ -17,7 +17,7 @@ from bntricks.system.devices import image_layout, to_device
 
 
 def crop_and_flip(x: Tensor, pad: int, flip: bool, generator: Generator) -> Tensor:
-    """Each image of [B, C, H, W] shifted by up to `pad` pixels over black, and maybe mirrored."""
+    """Shift each image by up to `pad` pixels over black, and mirror half of them."""
     count, _, height, width = x.shape
     if pad:
         shifts = torch.randint(2 * pad + 1, (2, count), generator=generator)
@@ -32,7 +32,7 @@ def crop_and_flip(x: Tensor, pad: int, flip: bool, generator: Generator) -> Tens
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How raw images become inputs: augmented by a generator, or plain without one."""
+    """Turns raw images into inputs, augmented if a generator is given."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -61,6 +61,6 @@ def _scale_and_shift(
 def _kept_on_device(
     mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Copied once: an Apple GPU would be waited for each time."""
+    """Copy them once: each copy to an Apple GPU waits for it."""
     scale, shift = _scale_and_shift(mean, std, torch.device("cpu"))
     return to_device(scale, device), to_device(shift, device)

@@ -14,7 +14,7 @@ from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder, Tar, Zip, archive_digest
 from bntricks.streams.files.dataset import Plan, cached, scaled_pad
 from bntricks.streams.files.download import fetch
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import Moments, in_blocks_of, make_stream
 
@@ -24,9 +24,9 @@ class Published:
     """A data set at its official host, the names of its files, and how they are decoded."""
 
     name: str
-    """Of its entries in the cache."""
+    """The name of its entries in the cache."""
     folder: str
-    """Of the unpacked files; inside the archive, the same folder is on top."""
+    """Where the unpacked files are, and the top folder inside the archive."""
     archive: str
     url: str
     md5: str
@@ -34,15 +34,15 @@ class Published:
     """A file by which the unpacked folder is recognised under any name."""
     open_archive: type[Tar] | type[Zip]
     members: Callable[[Folder], Sequence[str]]
-    """The files in the unpacked folder that images, labels and names are read from."""
+    """The files in the unpacked folder that are read."""
     file_limit: int
-    """Bytes that none of them exceeds."""
+    """Maximum size of such a file in bytes."""
     plan: Callable[[Any], Plan]
-    """Of a Folder, or of what `open_archive` opens."""
+    """Makes a plan from a `Folder`, or from an opened archive."""
     classes: int
     image_size: int
     pad: int
-    """At the native size."""
+    """Of images at their native size."""
     official: tuple[int, int]
     """Training and test images of the full data set."""
     moments: Moments
@@ -51,7 +51,7 @@ class Published:
 def published_stream(
     name: str, published: Published, *, classes_per_task: int, memory: int, summary: str
 ) -> None:
-    """Register a stream of this data set, with its classes in the order of its plan."""
+    """Register a stream of this data set, with classes in the order of its plan."""
     order = in_blocks_of(published.classes, classes_per_task)
 
     @stream(
@@ -63,7 +63,7 @@ def published_stream(
         official=published.official,
         data="download",
     )
-    def open_published(info: StreamInfo, options: Options) -> Stream:
+    def open_published(info: StreamInfo, options: OpenOptions) -> Stream:
         report, warn, size = options.report, options.warn, options.image_size
         if size == info.image_size:
             size = None
@@ -75,7 +75,7 @@ def published_stream(
             return published.plan(published.open_archive(archive, published.folder))
 
         source = None if options.data is None else _locate(published, options.data)
-        if source is None:  # what is in the cache need not be downloaded
+        if source is None:  # it may be in the cache already
             digest = published.md5
         elif isinstance(source, Folder):
             digest = source.digest(published.members(source), published.file_limit, report)
@@ -85,7 +85,6 @@ def published_stream(
             name,
             cached(published.name, digest, plan, report, warn, size=size),
             order,
-            images_per_class=options.images_per_class,
             moments=published.moments,
             pad=scaled_pad(published.pad, info.image_size, size),
             flip=True,
@@ -95,7 +94,7 @@ def published_stream(
 
 
 def check_folder(data: Path, contents: str) -> None:
-    """Refuse a data folder that is none; `contents` says what it should hold."""
+    """Refuse a data folder that is missing or a file; `contents` says what it should hold."""
     if not data.is_dir():
         problem = "is not a folder" if data.exists() else "does not exist"
         raise UserError(
@@ -105,7 +104,7 @@ def check_folder(data: Path, contents: str) -> None:
 
 
 def _locate(published: Published, data: Path) -> Folder | Tar | Zip:
-    """The folder or archive that `data` is, or holds."""
+    """Find the data set's folder or archive: `data` itself, or in it."""
     folder, archive = published.folder, published.archive
     contents = f"{folder}/ or {archive}, or leave it out to download"
     with reading(data):

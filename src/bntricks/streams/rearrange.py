@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, chain, pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +16,14 @@ from torch import Tensor
 
 from bntricks.errors import UserError
 from bntricks.streams.stream import Images, Stream, Task
-from bntricks.streams.tasks import Order, channel_moments, choose_order, in_blocks_of, in_one
+from bntricks.streams.tasks import (
+    Order,
+    choose_order,
+    evenly_spread,
+    in_blocks_of,
+    in_one,
+    with_own_moments,
+)
 
 ClassOrder = int | Sequence[str | int]
 """A seed, or every class, by its name or by its number in the stream as it is."""
@@ -31,7 +39,7 @@ def rearrange(
     tasks: Sequence[Sequence[str | int]] | None = None,
     blurry: float = 0.0,
 ) -> Stream:
-    """The same images as another stream, with a fingerprint of its own.
+    """Make another stream of the same images, with a fingerprint of its own.
 
     `class_order` is a seed, for the order `numpy.random.RandomState(seed).permutation` gives (that
     of iCaRL, PyCIL and others at their seed 1993), or a list of all classes. Tasks keep their
@@ -59,16 +67,29 @@ def rearrange(
         )
     if order == _cut(range(len(names)), [len(task.classes) for task in stream]) and not blurry:
         return stream
-    return _rearranged(stream, order, blurry)
+    present = sum(len(task.classes) for task in stream)
+    if present < len(names):
+        raise UserError(
+            f"these tasks have {present} of the stream's {len(names)} classes: rearrange the whole "
+            "stream, and then take some of its tasks"
+        )
+    chosen: dict[str, Any] = {"class_order": class_order, "first": first, "increment": increment}
+    chosen |= {"classes_per_task": classes_per_task, "tasks": tasks, "blurry": blurry or None}
+    applied = dict(stream.applied)
+    for name, value in chosen.items():
+        if value is not None:
+            plain = plain_choice(value)
+            applied[name] = f"{applied[name]}, then {plain}" if name in applied else plain
+    return replace(_rearranged(stream, order, blurry), applied=applied)
 
 
 def check_choices(
-    class_order: ClassOrder | None,
-    first: int | None,
-    increment: int | None,
-    classes_per_task: int | None,
-    tasks: Sequence[Sequence[str | int]] | None,
-    blurry: float,
+    class_order: ClassOrder | None = None,
+    first: int | None = None,
+    increment: int | None = None,
+    classes_per_task: int | None = None,
+    tasks: Sequence[Sequence[str | int]] | None = None,
+    blurry: float = 0.0,
 ) -> None:
     """Refuse choices that contradict each other, before any image is read."""
     if (first is None) != (increment is None):
@@ -100,8 +121,15 @@ def check_choices(
         )
 
 
+def plain_choice(value: Any) -> Any:
+    """Make choices comparable: lists of classes become tuples of text."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return value
+    return tuple(plain_choice(e) if isinstance(e, Sequence) else str(e) for e in value)
+
+
 def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
-    """All classes, as their positions, in the order chosen."""
+    """Return the positions of all classes in the chosen order."""
     if chosen is None:
         return range(len(names))
     if isinstance(chosen, int):
@@ -109,7 +137,7 @@ def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
             raise UserError(
                 f"a seed is a number from 0 to {2**32 - 1}", option="class_order", value=chosen
             )
-        # Not a Generator of numpy: its draws may change with numpy's version, these never do.
+        # The draws of numpy's Generator may change with its version; these do not.
         return list(map(int, np.random.RandomState(chosen).permutation(len(names))))
     entries = [chosen] if isinstance(chosen, str) else [str(entry) for entry in chosen]
     listable = _listable(names, entries)
@@ -128,8 +156,8 @@ def _ordered(names: Sequence[str], chosen: ClassOrder | None) -> Sequence[int]:
 
 
 def _listable(names: Sequence[str], entries: Sequence[str]) -> list[str]:
-    """What the classes are called in a list: by their names, unless all entries are numbers and
-    some are no names."""
+    """Return what entries of a list may be: class names, or numbers if all entries are numbers
+    and not all are names."""
     numbers = [str(position) for position in range(len(names))]
     if set(entries) <= set(names) and len(set(names)) == len(names):
         return list(names)
@@ -137,7 +165,7 @@ def _listable(names: Sequence[str], entries: Sequence[str]) -> list[str]:
 
 
 def _growing(classes: int, first: int, increment: int) -> list[int]:
-    """A first task, and later ones, of which the last has what is left."""
+    """Return the sizes of a first task and of later ones; the last has the remaining classes."""
     if first > classes:
         raise UserError(f"there are {classes} classes: choose fewer", option="first", value=first)
     rest = classes - first
@@ -177,14 +205,11 @@ def _rearranged(stream: Stream, order: Order, blurry: float) -> Stream:
         class_names=tuple(stream.class_names[old] for old in label),
         fingerprint=hashlib.sha256(choice.encode()).hexdigest()[:16],
     )
-    if not stream.estimated:
-        return new
-    mean, std = channel_moments(tasks[0].train.x)
-    return replace(new, mean=mean, std=std)
+    return with_own_moments(new)
 
 
 def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
-    """The images of each class; a view where they lie side by side."""
+    """Return the images of each class, as a view where they are adjacent."""
     images: list[list[Tensor]] = [[] for _ in range(classes)]
     for part in parts:
         for label in set(part.y.tolist()):
@@ -192,17 +217,17 @@ def _by_class(parts: Sequence[Images], classes: int) -> list[Tensor]:
             start, count = int(rows[0]), len(rows)
             together = int(rows[-1]) - start == count - 1
             images[label].append(part.x.narrow(0, start, count) if together else part.x[rows])
-    return [in_one(pieces) for pieces in images]
+    return [in_one(pieces or [parts[0].x[:0]]) for pieces in images]
 
 
 def _parted(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Images that stay in their task, and those that leave it, evenly spread over the class. One
-    always stays."""
+    """Part a class into images that stay in its task, at least one, and a share that leaves it,
+    evenly spread."""
     count = min(round(share * len(x)), len(x) - 1)
     if not count:
         return x, x[:0]
     leaves = torch.zeros(len(x), dtype=torch.bool)
-    leaves[[(2 * k + 1) * len(x) // (2 * count) for k in range(count)]] = True
+    leaves[evenly_spread(len(x), count)] = True
     return x[~leaves], x[leaves]
 
 

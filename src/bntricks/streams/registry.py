@@ -1,31 +1,33 @@
 """The streams that can be opened by name. Those in `sources` register themselves, and any module
 that is imported can register more:
 
-    from bntricks.streams.registry import Options, StreamInfo, stream
+    from bntricks import OpenOptions, StreamInfo, from_arrays, stream
 
-    @stream("mine", summary="…", tasks="3 × 2", image_size=32, memory=200, data="given")
-    def mine(info: StreamInfo, options: Options) -> Stream: ...
+    @stream("mine", summary="…", tasks="3 × 2", image_size=32, memory=200, data="embedded")
+    def mine(info: StreamInfo, options: OpenOptions) -> Stream:
+        return from_arrays(…)
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 from bntricks.errors import UserError
 from bntricks.files import expanded
 from bntricks.plugins.registry import Registry
+from bntricks.streams.apply import HELD_OUT, apply_options
 from bntricks.streams.files.progress import Report, Warn, silent
-from bntricks.streams.rearrange import ClassOrder, check_choices, rearrange
+from bntricks.streams.rearrange import ClassOrder, check_choices, plain_choice
 from bntricks.streams.stream import Stream
 
 SMALLEST, LARGEST = 8, 512
-HELD_OUT = 0.2
+DEFAULTS: dict[str, Any] = {"held_out": HELD_OUT, "classes_per_task": None, "tasks": None}
+"""Options that an opener has to register if it applies them itself."""
 
 Origin = Literal["embedded", "download", "given"]
 """Where images come from: the package, or `data` if the stream takes any; `data`, or else the
@@ -34,7 +36,7 @@ official archive; only `data`."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """What is known about a stream before its data is there. Plain values only."""
+    """What is known about a stream before its images are read, as plain values."""
 
     name: str
     summary: str
@@ -49,35 +51,75 @@ class StreamInfo:
     data: Origin
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The arguments of open_stream, checked as far as all streams have them in common."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOptions:
+    """What a stream is opened with. An opener need not heed it: it returns all images, and every
+    option is applied to what it returns. It may read fewer images, or make them smaller, by
+    `images_per_class` and `image_size`; the others hold defaults, unless it registers that it
+    applies them."""
 
-    data: Path | None
-    data_is_given: bool
-    """As an argument; otherwise it is BNT_DATA, a folder that all data sets share."""
-    image_size: int | None
-    images_per_class: int | None
-    classes_per_task: int | None
-    tasks: Sequence[Sequence[str]] | None
-    held_out: float
-    report: Report
-    warn: Warn
+    data: Path | None = None
+    data_is_given: bool = False
+    """Whether `data` was an argument; otherwise it is BNT_DATA, which all data sets share."""
+    image_size: int | None = None
+    images_per_class: int | None = None
+    classes_per_task: int | None = None
+    tasks: Sequence[Sequence[str]] | None = None
+    held_out: float = HELD_OUT
+    report: Report = silent
+    """Called with the progress of the work."""
+    warn: Warn = warnings.warn
+    """Called with a sentence about anything that was repaired."""
 
 
-Opener = Callable[[StreamInfo, Options], Stream]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenOptions(OpenOptions):
+    """The options of a stream whose images the user gives (`data="given"`)."""
+
+    data: Path
+
+
+Opener = Callable[[StreamInfo, OpenOptions], Stream]
+GivenOpener = Callable[[StreamInfo, GivenOptions], Stream]
 
 STREAMS: dict[str, StreamInfo] = {}
 """In the order in which lists show them: first those that need no download."""
-OPENERS: Registry[Opener] = Registry("stream", group="bntricks.streams")
+OPENERS: Registry[Callable[..., Stream]] = Registry("stream", group="bntricks.streams")
 
 
-def stream(name: str, **about: Any) -> Callable[[Opener], Opener]:
-    """Register the function that opens the stream of this name, which is `about` these values of
-    `StreamInfo`."""
+@overload
+def stream(
+    name: str, *, data: Literal["given"], applies: Sequence[str] = (), **about: Any
+) -> Callable[[GivenOpener], GivenOpener]: ...
+@overload
+def stream(
+    name: str,
+    *,
+    data: Literal["embedded", "download"],
+    applies: Sequence[str] = (),
+    **about: Any,
+) -> Callable[[Opener], Opener]: ...
+def stream(name: str, *, applies: Sequence[str] = (), **about: Any) -> Any:
+    """Register a function that opens the stream of this name. `about` are the other values of its
+    `StreamInfo`; `applies` names those of the options `held_out`, `classes_per_task` and `tasks`
+    that the function applies itself."""
 
-    def register(opener: Opener) -> Opener:
-        OPENERS.add(name, opener)
+    def register(opener: Callable[..., Stream]) -> Callable[..., Stream]:
+        def opened(info: StreamInfo, options: OpenOptions) -> Stream:
+            others = {option: DEFAULTS[option] for option in DEFAULTS.keys() - set(applies)}
+            made = opener(info, replace(options, **others))
+            if not isinstance(made, Stream):
+                raise UserError(
+                    f"the function that opens it returned a {type(made).__name__}: it must return "
+                    "a Stream, such as from_arrays makes",
+                    option="stream",
+                    value=name,
+                )
+            chosen = {option: getattr(options, option) for option in applies}
+            done = {option: plain_choice(each) for option, each in chosen.items() if each}
+            return replace(made, name=name, memory=info.memory, applied=done)
+
+        OPENERS.add(name, opened)
         infos = (STREAMS | {name: StreamInfo(name=name, **about)}).values()
         STREAMS.clear()
         for info in sorted(infos, key=lambda info: get_args(Origin).index(info.data)):
@@ -85,6 +127,14 @@ def stream(name: str, **about: Any) -> Callable[[Opener], Opener]:
         return opener
 
     return register
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Options":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # until 0.4
+    warnings.warn("streams.registry.Options is now called OpenOptions", FutureWarning, stacklevel=2)
+    return OpenOptions
 
 
 def open_stream(
@@ -100,6 +150,7 @@ def open_stream(
     increment: int | None = None,
     blurry: float = 0.0,
     held_out: float = HELD_OUT,
+    validation: float | None = None,
     report: Report | None = None,
     warn: Warn = warnings.warn,
 ) -> Stream:
@@ -110,64 +161,51 @@ def open_stream(
     squares of that side; `images_per_class` keeps the first training images of each class and the
     whole test set. `classes_per_task`, `tasks`, `class_order`, `first`, `increment` and `blurry`
     are those of `rearrange`: which classes come together, and when. `held_out` is for streams
-    without test images of their own. `report` hears how far the work is, and `warn` that something
-    in the cache was damaged.
+    without test images of their own. With `validation`, that share of each class's training images
+    takes the place of the test images. `report` is called with the progress of the work, and `warn`
+    with a sentence if something in the cache was damaged.
     """
-    if name not in OPENERS.entries():
-        near = difflib.get_close_matches(name.lower(), STREAMS, n=1)
-        guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise UserError(
-            f"there is no such stream.{guess} Choose one of: {', '.join(STREAMS)}",
-            option="stream",
-            value=name,
-        )
-    info = STREAMS[name]
-    if image_size is not None and not SMALLEST <= image_size <= LARGEST:
-        raise UserError(
-            f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}",
-            option="image_size",
-            value=image_size,
-        )
-    if images_per_class is not None and images_per_class < 1:
-        raise UserError(
-            "it must be at least 1; leave it out to take all images",
-            option="images_per_class",
-            value=images_per_class,
-        )
+    opener, info = OPENERS.find(name), STREAMS[name]
+    wrong_size = image_size is not None and not SMALLEST <= image_size <= LARGEST
+    no_images = images_per_class is not None and images_per_class < 1
+    share = f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}"
+    pixels = f"choose from {SMALLEST} to {LARGEST} pixels, or leave it out for {info.image_size}"
+    some = "it must be at least 1; leave it out to take all images"
+    for option, value, wrong, remedy in (
+        ("image_size", image_size, wrong_size, pixels),
+        ("images_per_class", images_per_class, no_images, some),
+        ("held_out", held_out, not 0 < held_out < 1, share),
+        ("validation", validation, validation is not None and not 0 < validation < 1, share),
+    ):
+        if wrong:
+            raise UserError(remedy, option=option, value=value)
     check_choices(class_order, first, increment, classes_per_task, tasks, blurry)
-    if info.data != "given" and held_out != HELD_OUT:
-        raise UserError(
-            f"{name} has test images of its own: leave this out, or use the stream 'folder' for a "
-            "split of your own",
-            option="held_out",
-        )
-    if not 0 < held_out < 1:
-        raise UserError(
-            f"the share of each class kept for testing lies between 0 and 1, such as {HELD_OUT}",
-            option="held_out",
-            value=held_out,
-        )
     folder = data if data is not None else os.environ.get("BNT_DATA") or None
-    options = Options(
-        data=None if folder is None else expanded(folder),
+    if folder is None and info.data == "given":
+        raise UserError(
+            f"the stream {name!r} needs images: give a folder that holds {info.summary}",
+            option="data",
+        )
+    chosen: dict[str, Any] = {
+        "image_size": image_size,
+        "images_per_class": images_per_class,
+        "classes_per_task": classes_per_task,
+        "tasks": tasks,
+        "held_out": held_out,
+    }
+    options = (GivenOptions if info.data == "given" else OpenOptions)(
+        data=None if folder is None else expanded(folder),  # type: ignore[arg-type]
         data_is_given=data is not None,
-        image_size=image_size,
-        images_per_class=images_per_class,
-        classes_per_task=classes_per_task,
-        tasks=tasks,
-        held_out=held_out,
         report=silent if report is None else report,
         warn=warn,
+        **chosen,
     )
-    opened = OPENERS.find(name)(info, options)
-    if info.data == "given":  # without tasks of its own, it was cut into these
-        classes_per_task = tasks = None
-    return rearrange(
-        opened,
+    return apply_options(
+        opener(info, options),
+        **chosen,
         class_order=class_order,
         first=first,
         increment=increment,
-        classes_per_task=classes_per_task,
-        tasks=tasks,
         blurry=blurry,
+        validation=validation,
     )

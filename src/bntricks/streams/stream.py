@@ -1,4 +1,4 @@
-"""What a stream is: an ordinary sequence of tasks, each with its own classes and images.
+"""Streams, which are ordinary sequences of tasks, each with its own classes and images.
 
 A label is the column of the classifier that stands for its class. A task carries its own class
 list, so tasks may be unequal and classes may come in any order.
@@ -6,9 +6,9 @@ list, so tasks may be unequal and classes may come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import overload
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 from torch import Tensor
 
@@ -23,6 +23,9 @@ class Images:
     def __len__(self) -> int:
         return len(self.y)
 
+    def __repr__(self) -> str:
+        return f"Images({len(self)} of {_size(self.x.shape[1:])})"
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -34,13 +37,13 @@ class Task:
 
     @property
     def visitors(self) -> tuple[int, ...]:
-        """Classes of other tasks that some of the training images are of (blurry boundaries)."""
+        """Classes of other tasks that also have training images here (blurry boundaries)."""
         return tuple(sorted(set(self.train.y.tolist()) - set(self.classes)))
 
 
 @dataclass(frozen=True, slots=True)
 class Stream(Sequence[Task]):
-    """Tasks in the order they arrive, and what is known about all of their images."""
+    """Tasks in the order they arrive, and properties of all their images."""
 
     name: str
     tasks: tuple[Task, ...]
@@ -50,7 +53,7 @@ class Stream(Sequence[Task]):
     """Per channel, for pixels in [0, 1]."""
     std: tuple[float, ...]
     fingerprint: str
-    """A hash of the decoded images and labels: equal data, equal fingerprint, wherever it lies."""
+    """A hash of the decoded images and labels, wherever they are stored."""
     pad: int = 0
     """Random crop after this much black padding."""
     flip: bool = False
@@ -61,6 +64,8 @@ class Stream(Sequence[Task]):
     """Training and test images of the full data set, where there is one."""
     estimated: bool = False
     """Mean and deviation are those of the first task's training images."""
+    applied: Mapping[str, Any] = field(default_factory=dict)
+    """Options of `open_stream` that it was made with; they are not applied a second time."""
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -74,6 +79,13 @@ class Stream(Sequence[Task]):
     def __len__(self) -> int:
         return len(self.tasks)
 
+    def __repr__(self) -> str:
+        size = f"{_size(self.shape)}, " if self.tasks else ""
+        return (
+            f"Stream({self.name!r}: {len(self)} tasks, {len(self.class_names)} classes, "
+            f"{size}{' + '.join(map(str, self.counts))} images)"
+        )
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""
@@ -82,10 +94,14 @@ class Stream(Sequence[Task]):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Training and test images that are really here."""
+        """How many training and test images it holds."""
         return sum(len(t.train) for t in self.tasks), sum(len(t.test) for t in self.tasks)
 
     @property
     def cut_down(self) -> bool:
-        """Fewer images than the official data set has: numbers are no match for the paper's."""
+        """Whether it lacks images of the official data set, so its numbers are not the paper's."""
         return self.official is not None and self.counts != self.official
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, chain
 from typing import Any
 
@@ -14,19 +15,19 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.files.dataset import Dataset, Part
+from bntricks.streams.files.dataset import Dataset, Split
 from bntricks.streams.stream import Images, Stream, Task
 
 CLASSES_PER_TASK = 2
 
 Order = tuple[tuple[int, ...], ...]
-"""For each task the classes it brings, as their positions in the data set."""
+"""The classes of each task, as their positions in the data set."""
 Moments = tuple[tuple[float, ...], tuple[float, ...]]
 """Mean and standard deviation per channel, for pixels in [0, 1]."""
 
 
 def in_blocks_of(classes: int, per_task: int) -> Order:
-    """Consecutive classes, per_task at a time; the last task may have fewer."""
+    """Cut consecutive classes into tasks of this size; the last may have fewer."""
     if per_task < 1:
         raise UserError("it must be at least 1", option="classes_per_task", value=per_task)
     positions = range(classes)
@@ -38,7 +39,7 @@ def choose_order(
     classes_per_task: int | None,
     tasks: Sequence[Sequence[str]] | None,
 ) -> Order:
-    """Classes in the order of their names, or the tasks as they are listed: every class once."""
+    """Put classes into tasks of one size in the order of their names, or as `tasks` lists them."""
     if tasks is None:
         per_task = CLASSES_PER_TASK if classes_per_task is None else classes_per_task
         return in_blocks_of(len(names), per_task)
@@ -71,22 +72,21 @@ def make_stream(
     dataset: Dataset,
     order: Order,
     *,
-    images_per_class: int | None = None,
     moments: Moments | None = None,
     own_order: bool = False,
     **settings: Any,
 ) -> Stream:
-    """The classes of a data set in this order. Test images are never cut down. Without `moments`,
-    mean and deviation are those of the first task, as nobody knows the later ones yet.
+    """Make a stream of a data set's classes in this order. Without `moments`, mean and deviation
+    are those of the first task, because later ones are not known yet.
 
-    `own_order` is for an order that the user chose: labels follow it, so that a different order
-    makes different data, with a different fingerprint. `settings` are further ones of the Stream.
+    With `own_order`, the order is part of the fingerprint, because the user chose it. `settings`
+    are further values of the Stream.
     """
     tasks, label = [], 0
     for classes in order:
         labels = tuple(range(label, label + len(classes)))
-        train = _take(dataset.train, classes, labels, images_per_class)
-        tasks.append(Task(labels, train, _take(dataset.test, classes, labels, None)))
+        train, test = (_take(part, classes, labels) for part in (dataset.train, dataset.test))
+        tasks.append(Task(labels, train, test))
         label += len(classes)
     mean, std = moments or channel_moments(tasks[0].train.x)
     fingerprint = dataset.fingerprint
@@ -97,12 +97,20 @@ def make_stream(
     return Stream(name, tuple(tasks), class_names, mean, std, fingerprint, **settings)
 
 
+def with_own_moments(stream: Stream) -> Stream:
+    """Set mean and deviation to those of the first task, unless they are published."""
+    if not stream.estimated:
+        return stream
+    mean, std = channel_moments(stream[0].train.x)
+    return replace(stream, mean=mean, std=std)
+
+
 def channel_moments(x: Tensor) -> Moments:
-    """Mean and standard deviation per channel of uint8 images [N, C, H, W], in [0, 1]."""
+    """Compute mean and standard deviation per channel of uint8 images, as of pixels in [0, 1]."""
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
     for channel in x.unbind(1):
-        parts = torch.split(channel, 1024)  # counting copies what it counts
+        parts = torch.split(channel, 1024)  # bincount makes copies
         counts = torch.stack([torch.bincount(part.flatten(), minlength=256) for part in parts])
         share = counts.sum(0).double() / channel.numel()
         centre = (share * values).sum()
@@ -112,21 +120,17 @@ def channel_moments(x: Tensor) -> Moments:
     return tuple(mean), tuple(std)
 
 
-def _take(
-    part: Part, classes: Sequence[int], labels: Sequence[int], images_per_class: int | None
-) -> Images:
+def _take(part: Split, classes: Sequence[int], labels: Sequence[int]) -> Images:
     starts = [0, *accumulate(part.counts)]
     counts = [part.counts[k] for k in classes]
-    if images_per_class is not None:
-        counts = [min(images_per_class, count) for count in counts]
     y = torch.tensor(labels).repeat_interleave(torch.tensor(counts))
     pieces = [part.x.narrow(0, starts[k], n) for k, n in zip(classes, counts, strict=True)]
     return Images(in_one(pieces), y)
 
 
 def in_one(pieces: Sequence[Tensor]) -> Tensor:
-    """Their rows, one after the other: a view if that is how they lie in memory, so that workers
-    go on sharing the decoded images; else a copy."""
+    """Concatenate: as a view if the pieces are adjacent in memory, so that workers share the
+    decoded images, else as a copy."""
     first, rows = pieces[0], sum(map(len, pieces))
     storage = first.untyped_storage().data_ptr()
     ends = accumulate((piece.nbytes for piece in pieces), initial=first.data_ptr())
@@ -138,6 +142,11 @@ def in_one(pieces: Sequence[Tensor]) -> Tensor:
     ):
         return first.as_strided((rows, *first.shape[1:]), first.stride())
     return torch.cat(list(pieces))
+
+
+def evenly_spread(count: int, number: int) -> list[int]:
+    """Choose this number of positions below `count` at equal distances: files are often sorted."""
+    return [(2 * k + 1) * count // (2 * number) for k in range(number)]
 
 
 def _join(names: Sequence[str]) -> str:

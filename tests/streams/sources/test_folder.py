@@ -77,7 +77,7 @@ def test_classes_per_task_and_the_share_held_out_can_be_chosen(zoo):
 @pytest.mark.parametrize("share", [0.001, 0.2, 0.5, 0.8, 0.999])
 @pytest.mark.parametrize("count", [2, 3, 7, 100])
 def test_held_out_images_are_spread_and_neither_all_nor_none(count, share):
-    from bntricks.streams.sources.folder import held_out_positions
+    from bntricks.streams.apply import held_out_positions
 
     chosen = sorted(held_out_positions(count, share))
     assert 1 <= len(chosen) <= count - 1

@@ -1,7 +1,7 @@
-"""Probes look at a learner when a task is over. They move no state and draw from no generator of
-the run: a run with a probe and one without are the same run. What a probe sees it leaves in a file
-of the run's folder while the run goes on, so a run that is resumed keeps it. Its numbers go into
-the record in the end; a map of features stays beside it."""
+"""Probes look at a learner when a task is over. They change no state and use no generator of the
+run, so a run has the same bits with or without a probe. A probe writes what it measures to a file
+in the run's folder at once, so a resumed run keeps it. In the end its numbers go into the record; a
+map of features stays beside it."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ BIASED_BATCHES = 100
 THIRD = 3
 IMAGES_PER_CLASS = 60
 MOMENTS_BATCH = 256
-"""Large, since each batch is normalised by its own moments on its way."""
+"""Large, because each batch is normalised by its own moments."""
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 MIXED_BATCHES = 10
 MEAN_OF = 50
-"""Training images of each class that its mean feature is taken over."""
+"""Training images of each class for its mean feature."""
 IMAGES = 600
-"""More points than this cannot be told apart by eye."""
+"""Nobody can tell more points apart."""
 
 
 def statistics(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
-    """Figure 1 b/c: after the last task, the network under its own φ, and under φ that has followed
-    that task alone for a while."""
+    """Map features after the last task, under the network's own φ and under φ that has followed
+    only that task for a while (Figure 1 b/c)."""
     if index < len(stream) - 1:
         return
     biased = with_biased_phi(learner, stream[-1], generator(seed, "biased φ"))
@@ -60,8 +60,8 @@ def statistics(learner: Learner, stream: Stream, index: int, *, seed: int, path:
 
 
 def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
-    """Figure 4: images of the first three tasks, before the third is learned and after. Where
-    there are fewer, the last task plays the third."""
+    """Map features of the first three tasks, before and after the third is learned (Figure 4). If
+    there are fewer tasks, the last one counts as the third."""
     three = stream[:THIRD]
     images = first_images(three)
     if index == len(three) - 2:
@@ -74,8 +74,8 @@ def overlap(learner: Learner, stream: Stream, index: int, *, seed: int, path: Pa
 
 
 def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, path: Path) -> None:
-    """After the last task: what accuracy would be under moments of all training images, of each
-    task's own, of what is stored, and of mixtures with more and more images of the last task."""
+    """Measure accuracy after the last task under the moments of all training images, of each task's
+    own, of the stored ones, and of mixtures with more and more images of the last task."""
     if index < len(stream) - 1:
         return
     net, random = copy.deepcopy(learner.predictor), generator(seed, "φ from other images")
@@ -117,8 +117,7 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
 
 
 def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tensor]:
-    """Batches of indices, this share of which are among the `new` ones, which come after the `old`
-    ones."""
+    """Yield batches of indices, this share of them among the `new` ones after the `old` ones."""
     count = round(share * MOMENTS_BATCH)
     for _ in range(MIXED_BATCHES):
         earlier = torch.randint(old, (MOMENTS_BATCH - count,), generator=random)
@@ -139,8 +138,7 @@ def at_share(share: float, learner: Learner, stream: Stream) -> AtShare:
 
 
 def nearest_mean(learner: Learner, stream: Stream) -> float:
-    """ACC in percent if each test image gets the class with the nearest mean feature, taken over
-    the first training images of each class."""
+    """Measure ACC in percent by the nearest mean feature of each class's first training images."""
     labels, means = [], []
     for task in stream:
         for label in task.classes:
@@ -161,7 +159,7 @@ Look = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a probe looks, and whether it has seen a finished run, by its record or by its map."""
+    """A probe's function, and another that tells whether a finished run has been probed."""
 
     look: Look
     looked: Callable[[Record, Path, Stream], bool]
@@ -181,35 +179,34 @@ PROBES = {
     "overlap": Kind(overlap, has_panels("before", "after")),
     "phi": Kind(phi_accuracies, lambda record, path, stream: record.phi is not None),
 }
-"""Every probe, by the name a study asks for it."""
+"""Every probe, by its name in `--probe`."""
 
 
 def probe(name: str, folder: Path, seed: int) -> Probe:
-    """The probe of this name for the run in this folder."""
+    """Return the probe of this name for the run in this folder."""
     return partial(PROBES[name].look, seed=seed, path=maps.path_in(folder, name))
 
 
 def looked(name: str, record: Record, folder: Path, stream: Stream) -> bool:
-    """Whether this probe has seen the finished run in this folder."""
+    """Whether the finished run in this folder has been probed."""
     return PROBES[name].looked(record, maps.path_in(folder, name), stream)
 
 
 def findings(folder: Path) -> dict[str, Any]:
-    """What the probes of a run have measured, for its record."""
+    """Collect what the probes of a run have measured, for its record."""
     earlier = earlier_map(maps.path_in(folder, "statistics"))
     biased = None if earlier is None else earlier.biased_phi
     return {"biased_phi": biased, "phi": phi.load(maps.path_in(folder, "phi"))}
 
 
 def forget(folder: Path) -> None:
-    """Remove the maps of a run that is to be trained again."""
+    """Remove what probes have left of a run that is to be trained again."""
     for name in PROBES:
         maps.path_in(folder, name).unlink(missing_ok=True)
 
 
 def with_biased_phi(learner: Learner, task: Task, random: Generator) -> Learner:
-    """The same learner with a copy of its network, whose φ has followed batches of this task in
-    training mode; θ is the same."""
+    """Copy the learner with a network whose φ has followed batches of this task; θ is the same."""
     net = copy.deepcopy(learner.predictor)
     state = learner.state
     with mode(net, training=True):
@@ -221,14 +218,14 @@ def with_biased_phi(learner: Learner, task: Task, random: Generator) -> Learner:
 
 
 def endless(count: int, size: int, order: Generator) -> Iterator[Tensor]:
-    """Batches of indices, epoch after epoch."""
+    """Yield batches of indices, epoch after epoch."""
     while True:
         yield from shuffled(count, size, order)
 
 
 def evaluate(learner: Learner, stream: Sequence[Task]) -> tuple[list[float], float]:
-    """In percent: accuracy on each task, and the share of all predictions that fall on the last
-    task's classes."""
+    """Measure accuracy on each task, and the share of all predictions that are classes of the last
+    task, both in percent."""
     predictions = [learner.predict(task.test.x) for task in stream]
     hits = [(p == task.test.y).double() for p, task in zip(predictions, stream, strict=True)]
     on_last_task = torch.isin(torch.cat(predictions), torch.tensor(stream[-1].classes)).double()
@@ -236,7 +233,7 @@ def evaluate(learner: Learner, stream: Sequence[Task]) -> tuple[list[float], flo
 
 
 def first_images(stream: Stream) -> Images:
-    """The first test images of each class."""
+    """Return the first test images of each class."""
     classes = [label for task in stream for label in task.classes]
     at_most = max(1, min(IMAGES_PER_CLASS, IMAGES // len(classes)))
     picked = [
@@ -252,7 +249,7 @@ def first_images(stream: Stream) -> Images:
 def panel(
     name: PanelName, learner: Learner, images: Images, seed: int, start: Panel | None = None
 ) -> Panel:
-    """Where this learner's network puts the images, and the classes it predicts."""
+    """Place the images by the learner's features, with the classes it predicts."""
     initial = None if start is None else np.stack([start.x, start.y], axis=1)
     points = tsne(learner.state.features(images.x.to(learner.device)), seed, initial)
     return Panel(
@@ -266,7 +263,7 @@ def panel(
 def make_map(
     stream: Stream, images: Images, panels: Sequence[Panel], measured: BiasedPhi | None = None
 ) -> Map:
-    """The map of these images of the stream."""
+    """Make a map of these images of the stream."""
     return Map(
         task=len(stream),
         class_names=stream.class_names,
@@ -278,7 +275,7 @@ def make_map(
 
 
 def earlier_map(path: Path) -> Map | None:
-    """What was left here earlier. A damaged map counts as none, for it can be made again."""
+    """Load an earlier map. A damaged one counts as none, because it can be made again."""
     try:
         return maps.load(path)
     except UserError:

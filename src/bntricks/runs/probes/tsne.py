@@ -1,4 +1,4 @@
-"""Features on a plane, and images small enough for a tooltip."""
+"""Project features to a plane, and make images small enough for a tooltip."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ THUMBNAIL = 32
 
 
 def tsne(features: Tensor, seed: int, start: np.ndarray | None = None) -> np.ndarray:
-    """t-SNE to [N, 2], the same for the same seed. With a `start`, earlier coordinates of the same
-    images, points whose features have not moved stay near their places."""
+    """Project features to [N, 2] by t-SNE, alike for the same seed. With a `start`, earlier
+    coordinates of the same images, points whose features have not moved stay near their places."""
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
@@ -28,7 +28,6 @@ def tsne(features: Tensor, seed: int, start: np.ndarray | None = None) -> np.nda
             "the network's features are not finite, so there is no map: lower the learning rate",
             remedy="lr",
         )
-    # Few images have few neighbours.
     options: dict[str, Any] = {"perplexity": min(PERPLEXITY, (len(points) - 1) / 3)}
     if start is not None and start.std() > 0:
         # Strong attraction lets points pass each other; gentle steps keep them in their places.
@@ -36,15 +35,15 @@ def tsne(features: Tensor, seed: int, start: np.ndarray | None = None) -> np.nda
         options |= {"early_exaggeration": 4.0, "learning_rate": max(len(points) / 12, 4.0)}
     elif min(points.shape) < 2 or not points.std(0).any():
         options["init"] = "random"  # there are no two principal axes
-    # One thread: sums over several come out in any order.
+    # With several threads, sums are added in any order.
     with threadpool_limits(1):
         method = TSNE(**options, random_state=seed, n_jobs=1)
         return np.asarray(method.fit_transform(points), dtype=np.float64)
 
 
 def picture(image: Tensor) -> str:
-    """A uint8 image [C, H, W] as a PNG in a data URI, no side above THUMBNAIL pixels. Images
-    without three channels are shown in grey."""
+    """Encode a uint8 image [C, H, W] as a PNG in a data URI, no side above THUMBNAIL pixels. Images
+    without three channels become grey."""
     pixels = image.cpu().numpy().transpose(1, 2, 0)
     if pixels.shape[2] != 3:
         pixels = pixels.mean(2).round().astype(np.uint8)

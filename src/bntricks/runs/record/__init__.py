@@ -1,8 +1,8 @@
-"""What a run leaves behind: the accuracy matrix R, and how it came about.
+"""Records of finished runs: the accuracy matrix R, and how it came about.
 
 R[i][j] is the accuracy in percent on task j after task i (paper, Sec. 3.1); entries that were never
-measured are None. A record checks itself wherever it is read: what the file says must follow from
-its own matrix and configuration, and its checksum must match. Nothing here needs torch.
+measured are None. A record is checked whenever it is read: its numbers must follow from its own
+matrix and configuration, and its checksum must match. Needs no torch.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.record.maps import BiasedPhi
 from bntricks.runs.record.measurements import (
+    ROUNDING,
     BeforeLearning,
     Confusion,
     EpochAccuracy,
-    Part,
     Percent,
+    RecordPart,
     class_accuracy,
     task_accuracy,
 )
@@ -36,9 +37,8 @@ from bntricks.runs.record.metrics import (
 )
 from bntricks.runs.record.phi import PhiAccuracies
 
-ROUNDING = 1e-6
 READINGS = ("wa-eval", "bic", "il2m", "prior")
-"""Names of readings that are corrections of the run's own method; all others are methods."""
+"""Names of readings that are corrections of the run's method; all others are methods."""
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
@@ -48,37 +48,37 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-class Data(Part):
+class Data(RecordPart):
     """The images a run learned."""
 
     fingerprint: str
     classes: tuple[tuple[int, ...], ...] = ()
-    """Of each task."""
+    """The classes of each task."""
     class_names: tuple[str, ...] = ()
     images: dict[str, int]
-    """How many, to train and to test."""
+    """Numbers of training and test images."""
     official_images: dict[str, int] | None
     cut_down: bool
-    """Fewer than the official data set has."""
+    """Whether images of the official data set are missing."""
 
 
-class Reading(Part):
-    """What is read off the same network in another way."""
+class Reading(RecordPart):
+    """Accuracies of the same network, read off in another way."""
 
     accuracy: Accuracies
     task_il_accuracy: Accuracies
     new_share_of_phi: Share | None = None
 
 
-class Seconds(Part):
-    """Spent on each task."""
+class Seconds(RecordPart):
+    """Time spent on each task."""
 
     train: tuple[Amount, ...] = ()
     evaluate: tuple[Amount, ...] = ()
 
 
-class Numerics(Part):
-    """What decides the last bits of a run besides its configuration, its data and its versions."""
+class Numerics(RecordPart):
+    """What decides a run's last bits besides its configuration, data and versions."""
 
     source: Sha256
     """A hash of the code that computes."""
@@ -88,7 +88,7 @@ class Numerics(Part):
     """The CPU's instruction sets that choose between kernels; first the one torch uses itself."""
 
 
-class Record(Part):
+class Record(RecordPart):
     """A finished run."""
 
     config: Config
@@ -97,9 +97,9 @@ class Record(Part):
     task_il_accuracy: Accuracies = ()
     """R, where the task is known (Task-IL)."""
     before_learning: BeforeLearning | None = None
-    """None if labels are not read off the network's own outputs; in older records too."""
+    """None if labels are not read off the network's outputs, and in older records."""
     epoch_accuracy: tuple[EpochAccuracy, ...] | None = None
-    """If it was asked for."""
+    """None if it was not requested."""
     confusion: Confusion | None = None
     """After the last task, over all classes."""
     data: Data
@@ -112,34 +112,34 @@ class Record(Part):
     tracking_forwards: Count = 0
     tracking_skipped: Count = 0
     peak_memory_mb: Amount = 0.0
-    """Of the process while it ran; where the system cannot reset it, since the process began."""
+    """During the run, or since the process began where the system cannot reset it."""
     new_share_of_phi: Share | None = None
-    """The newest task's part of φ when the fifth task ends; None where the recipe and the options
-    leave it open, and in older records."""
+    """The newest task's share of φ when the fifth task ends; None if recipe and options do not
+    determine it, and in older records."""
     distinct: Count | None = None
-    """Different images that the memory held at the end; records of earlier versions do not say."""
+    """Different images that the memory held at the end; None in older records."""
     digest: dict[str, Sha256] | None = None
     """Hashes of the final network, and of the memory."""
     versions: dict[str, str]
     numerics: Numerics | None = None
-    """What computed it; older records do not say."""
+    """What computed it; None in older records."""
     finished: AwareDatetime | None = None
-    """When training ended; older records do not say."""
+    """When training ended; None in older records."""
     biased_phi: BiasedPhi | None = None
-    """What the `statistics` probe measured."""
+    """Measurements of the `statistics` probe."""
     phi: PhiAccuracies | None = None
-    """What the `phi` probe measured."""
+    """Measurements of the `phi` probe."""
     readings: dict[str, Reading] | None = None
     """By the name of a correction that only rescores, or of a method that trains the same network;
-    None if nobody asked."""
+    None if not requested."""
     trained_as: str | None = None
     """Another name of the same recipe, under which the run was trained."""
     path: Annotated[Path | None, Field(exclude=True)] = None
-    """Where it lies on disk."""
+    """Its folder or file."""
     already_there: Annotated[bool, Field(exclude=True)] = False
-    """It was read, not trained."""
+    """Whether it was read, not trained."""
     trained_again: Annotated[tuple[Record, ...], Field(exclude=True)] = ()
-    """Later trainings of the same run that came to different bits."""
+    """Later trainings of the same run that gave different bits."""
 
     @property
     def method(self) -> str:
@@ -155,7 +155,7 @@ class Record(Part):
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
-        """Every number that is quoted of a run, by name."""
+        """Return every metric by name."""
         before = self.before_learning
         elsewhere = (
             acc(self.task_il_accuracy) if self.task_il_accuracy else None,
@@ -165,7 +165,7 @@ class Record(Part):
 
     @cached_property
     def class_accuracy(self) -> list[float | None] | None:
-        """In percent, of each class after the last task."""
+        """Return accuracy in percent by class, after the last task."""
         if self.confusion is None:
             return None
         return class_accuracy(self.confusion, len(self.data.class_names))
@@ -180,7 +180,7 @@ class Record(Part):
         return None if value is None else float(value)
 
     def value(self, metric: str) -> float | None:
-        """A number of this run, None if it does not have it: any of `metrics`, one of the further
+        """Return a number of this run, or None if it has none: any of `metrics`, one of the further
         names that `paper.claims.Metric` lists, or another field."""
         r = self.accuracy
         number: Any
@@ -204,19 +204,19 @@ class Record(Part):
         return None if number is None else float(number)
 
     def computed_alike(self, other: Record) -> bool:
-        """Whether both were computed by the same code and processor, as far as they say. Records
-        that do not name them are told apart by their versions and platforms."""
+        """Whether both were computed by the same code and processor. Records that do not name them
+        are compared by versions and platforms."""
         if self.numerics is None or other.numerics is None:
             return self.versions == other.versions
         return self.numerics == other.numerics
 
     def rows(self) -> list[Record]:
-        """This run, and every reading of it as if it were a run of its own."""
+        """List this run and each of its readings as a record."""
         return [self, *map(self.read_as, self.readings or ())]
 
     def read_as(self, name: str | None) -> Record:
-        """The reading of this name as a record of its own; None is the run itself. What else was
-        measured is not of it, and its cost is the run's."""
+        """Return the reading of this name as a record, or the run itself for None. It has the run's
+        cost, but not its other measurements."""
         if name is None or self.readings is None:
             return self
         corrects = name in READINGS
@@ -231,7 +231,7 @@ class Record(Part):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The plain values that `record.json` and `--json` hold."""
+        """Return the plain values of `record.json` and `--json`."""
         values = self.model_dump(mode="json")
         derived: dict[str, Any] = {}
         if self.task_il_accuracy:
@@ -249,7 +249,7 @@ class Record(Part):
 
     @classmethod
     def from_json(cls, values: Any) -> Self:
-        """A record from plain values; raises ValueError if they contradict each other."""
+        """Make a record from plain values; raise ValueError if they contradict each other."""
         if not isinstance(values, dict):
             raise ValueError("not a JSON object")
         given = dict(values)
@@ -285,19 +285,19 @@ class Record(Part):
         tasks = self.data.classes
         labels = [label for classes in tasks for label in classes]
         if self.confusion is None or len(set(labels)) < len(labels):
-            return  # where tasks share classes, it does not say which task's images were mistaken
+            return  # if tasks share classes, the matrix does not tell their images apart
         derived = task_accuracy(self.confusion, tasks)
         if not _same(list(self.accuracy[-1]), derived):
             raise ValueError("confusion contradicts the accuracy matrix")
 
 
 def _at(values: Sequence[Any], count: str) -> Any:
-    """A value counted from 1, None if there are not so many."""
+    """Return the value at this position, counted from 1, or None."""
     return values[int(count) - 1] if int(count) <= len(values) else None
 
 
 def _check_derived(given: Any, right: dict[str, Any], matrix: str) -> None:
-    """A metric that is newer than the record is not in it."""
+    """Refuse metrics that do not follow from the matrix. Old records lack new metrics."""
     for key, value in right.items():
         if key in given and not _same(given[key], value):
             raise ValueError(f"{key} does not follow from {matrix}")

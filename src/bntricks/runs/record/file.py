@@ -1,5 +1,5 @@
-"""A record on disk: written whole, believed only if it is whole and agrees with itself, and never
-replaced by one with different bits."""
+"""Records on disk: written whole, valid only if they agree with themselves, and never replaced by
+one with different bits."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from bntricks.runs.record import Record
 
 NAME = "record.json"
 REFUSED = "record.json.refused"
-"""One that was not believed, when the run was trained again."""
+"""An invalid one, when the run was trained again."""
 EARLIER = "record-{}.json"
-"""Those of earlier trainings that came to different bits, counted from 1 in the order of time."""
+"""Those of earlier trainings that gave different bits, numbered from 1 in the order of time."""
 
 
 def save(record: Record, folder: Path) -> None:
-    """Write a record. One that was there and cannot be believed, or has different bits, is kept
-    under another name."""
+    """Write a record. An earlier one that is invalid, or has different bits, is kept under another
+    name."""
     earlier = load(folder, lambda reason: None)
     keep = None
     if earlier is None:
@@ -45,21 +45,21 @@ def save(record: Record, folder: Path) -> None:
 
 
 def same_bits(one: Record, other: Record) -> bool:
-    """Whether two trainings of a run came to the same bits, as far as their records tell."""
-    told = one.digest is not None and other.digest is not None
-    return one.accuracy == other.accuracy and (one.digest == other.digest or not told)
+    """Whether two trainings of a run gave the same bits, as far as their records say."""
+    known = one.digest is not None and other.digest is not None
+    return one.accuracy == other.accuracy and (one.digest == other.digest or not known)
 
 
 def set_aside(folder: Path) -> None:
-    """Keep the record of a run that is to be trained from the start under another name, so that
-    nobody takes it for the new one's."""
+    """Rename the record of a run that is to be trained from the start, so that it is not taken for
+    the new one's."""
     if load(folder, lambda reason: None) is not None:
         move(folder / NAME, _unused_name(folder))
 
 
 def earlier_trainings(folder: Path) -> list[tuple[Path, Record]]:
-    """The records in this folder that later trainings of the run did not repeat, oldest first, as
-    far as they can be believed."""
+    """List the valid records in this folder that later trainings of the run did not repeat, oldest
+    first."""
     trainings: list[tuple[Path, Record]] = []
     for path in _earlier_files(folder):
         with suppress(UserError):
@@ -72,9 +72,9 @@ def _earlier_files(folder: Path) -> Iterator[Path]:
 
 
 def first_training(record: Record) -> Record:
-    """The record that counts: of several trainings with different bits the first, so that training
-    again cannot choose a result: nor can damage, so all must be whole. Probes of later ones are
-    added where it was not probed."""
+    """Return the record that counts. Of several trainings with different bits it is the first, so
+    that training again cannot choose a result; nor can damage, so all must be valid. Probes that it
+    lacks are taken from later ones."""
     files = [] if record.path is None else _earlier_files(record.path)
     trainings = [run for run in map(read, files) if run.config == record.config]
     if not trainings:
@@ -89,7 +89,7 @@ def first_training(record: Record) -> Record:
 
 
 def replaced_by(record: Record, folder: Path) -> Record | None:
-    """The record of an earlier training of the same run, if it had different bits."""
+    """Return the record of an earlier training of the same run, if it had different bits."""
     earlier = load(folder, lambda reason: None)
     if earlier is None and (trainings := earlier_trainings(folder)):
         earlier = trainings[-1][1]
@@ -104,7 +104,7 @@ def _unused_name(folder: Path) -> Path:
 
 
 def replacement(replaced: Record, record: Record, folder: Path) -> str:
-    """What to say of a run that came out differently than before."""
+    """Word a warning about a run that gave different bits than before."""
     return (
         f"{shown(folder)}: trained again with different results (ACC {replaced.acc:.2f}, now "
         f"{record.acc:.2f}); the first counts in reports and is kept beside it"
@@ -112,13 +112,12 @@ def replacement(replaced: Record, record: Record, folder: Path) -> str:
 
 
 def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
-    """The record of the run in this folder, None if there is none that can be believed; `warn` is
-    told of one that cannot."""
+    """Load the record of the run in this folder, or return None if there is no valid one; `warn` is
+    called if there is an invalid one."""
     path = folder / NAME
     with reading(path):
         if not path.exists():
             return None
-    with reading(path):
         content = text_bytes(path)
     try:
         return _believed(content, path)
@@ -128,14 +127,14 @@ def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
 
 
 def read(path: Path) -> Record:
-    """The record in a file, which must be there and whole."""
+    """Load the record in a file, which must be there and valid."""
     with reading(path):
         content = text_bytes(path)
     return parsed(content, path)
 
 
 def parsed(content: bytes, path: Path) -> Record:
-    """The record that is the content of this file, or will be, and must be whole."""
+    """Parse the content of this file, or of one to be written there, which must be valid."""
     try:
         return _believed(content, path)
     except _DamagedError as error:
@@ -146,13 +145,12 @@ def parsed(content: bytes, path: Path) -> Record:
 
 
 class _DamagedError(Exception):
-    """Why a file is not believed."""
+    """The reason why a file is not a valid record."""
 
 
 def _believed(content: bytes, path: Path) -> Record:
     try:
-        # Records of earlier versions have no checksum: what they say must follow from what they
-        # measured.
+        # Records of earlier versions have no checksum; their numbers are checked all the same.
         record = Record.from_json(unpack_json(content, unsigned=True))
     except ValidationError as error:
         raise _DamagedError(shown(first_mistake(error))) from None

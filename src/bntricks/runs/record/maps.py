@@ -1,7 +1,7 @@
-"""A map of features: test images as points of a plane, each with the class the network predicted.
+"""Maps of features: test images as points of a plane, each with the class the network predicted.
 
-A probe leaves it beside a run's record, as one JSON file; the report draws it. Whatever is read is
-checked: a map is whole or it is refused. Nothing here needs torch.
+A probe writes a map beside a run's record, as one JSON file, and the report draws it. A damaged map
+is refused. Needs no torch.
 """
 
 from __future__ import annotations
@@ -14,22 +14,27 @@ from pydantic import Field, ValidationError, model_validator
 
 from bntricks.errors import UserError, first_mistake
 from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
-from bntricks.runs.record.measurements import Label, Part, Percent, Points
+from bntricks.runs.record.measurements import (
+    ROUNDING as ROUNDING,
+    Label,
+    Percent,
+    Points,
+    RecordPart,
+)
 
 PanelName = Literal["balanced", "biased", "before", "after"]
 Coordinate = Annotated[float, Field(allow_inf_nan=False)]
 Picture = Annotated[str, Field(pattern=r"^data:image/png;base64,[A-Za-z0-9+/]+={0,2}$")]
-ROUNDING = 1e-6
 
 
-class BiasedPhi(Part):
+class BiasedPhi(RecordPart):
     """One network under its own φ and under φ that is biased towards the last task."""
 
     accuracy: tuple[Percent, ...]
     """On each task, over all classes, with the run's own φ."""
     biased_accuracy: tuple[Percent, ...]
     share: Percent
-    """Of all predictions, those that fall on the last task's classes."""
+    """The share of all predictions that are classes of the last task."""
     biased_share: Percent
     acc: Percent
     biased_acc: Percent
@@ -44,7 +49,7 @@ class BiasedPhi(Part):
         share: float,
         biased_share: float,
     ) -> Self:
-        """From what was measured, with what follows from it."""
+        """Make it from measurements, with the numbers that follow from them."""
         acc, biased = _mean(accuracy), _mean(biased_accuracy)
         return cls(
             accuracy=tuple(accuracy),
@@ -72,8 +77,8 @@ class BiasedPhi(Part):
         return self
 
 
-class Panel(Part):
-    """Where the network puts the images, in arbitrary units, and the classes it predicts."""
+class Panel(RecordPart):
+    """The places of the images, in arbitrary units, and their predicted classes."""
 
     name: PanelName
     x: tuple[Coordinate, ...]
@@ -81,11 +86,11 @@ class Panel(Part):
     predicted: tuple[Label, ...]
 
 
-class Map(Part):
+class Map(RecordPart):
     """The same images in one or several panels."""
 
     task: Annotated[int, Field(ge=1)]
-    """The task it is about, from 1."""
+    """The number of the task, from 1."""
     class_names: tuple[str, ...]
     """Name of each label of the stream."""
     labels: Annotated[tuple[Label, ...], Field(min_length=1)]
@@ -108,7 +113,7 @@ class Map(Part):
 
 
 def path_in(folder: Path, probe: str) -> Path:
-    """Where a probe's map of the run in this folder lies."""
+    """Return the path of a probe's map in a run's folder."""
     return folder / f"map-{probe}.json"
 
 
@@ -117,7 +122,7 @@ def save(features: Map, path: Path) -> None:
 
 
 def load(path: Path) -> Map | None:
-    """The map in this file, None if there is none."""
+    """Load a map, or return None if there is none."""
     try:
         # Maps of earlier versions have no checksum.
         return Map.model_validate(unpack_json(text_bytes(path), unsigned=True))

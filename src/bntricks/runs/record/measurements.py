@@ -1,6 +1,5 @@
-"""What a run measures beside R: accuracy before a task is learned, accuracy after each epoch, and
-which class is taken for which. Plain numbers, for the record; `train.py` measures them. Nothing
-here needs torch."""
+"""Measurements of a run beside R: accuracy before a task is learned, accuracy after each epoch, and
+the confusion matrix. They are plain numbers, which `evaluation.py` measures. Needs no torch."""
 
 from __future__ import annotations
 
@@ -13,29 +12,31 @@ Percent = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
 Points = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 """A difference of percentages."""
 Label = Annotated[int, Field(ge=0)]
+ROUNDING = 1e-6
+"""Largest error of a number that must follow from others."""
 FromOne = Annotated[int, Field(ge=1)]
 Confusion = dict[Label, dict[Label, FromOne]]
-"""By true class, then by the class it was taken for: how many test images. Pairs that never occur
-are left out, so that a thousand classes stay small."""
+"""Counts of test images by true class and predicted class. Pairs that never occur are left out, so
+that a thousand classes stay small."""
 
 
-class Part(BaseModel):
-    """A value that is part of a record: nothing else is in it, and it does not change."""
+class RecordPart(BaseModel):
+    """A frozen part of a record, without extra fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
-class BeforeLearning(Part):
-    """Accuracy on each task before it is learned, where the task is known (Task-IL): over all
-    classes, a network hardly ever names one that it has not met."""
+class BeforeLearning(RecordPart):
+    """Accuracy on each task before it is learned, within the task (Task-IL): over all classes, a
+    network hardly ever predicts one that it has not learned."""
 
     untrained: tuple[Percent | None, ...]
-    """Of the network as it was initialised."""
+    """With the initial weights."""
     just_before: tuple[Percent | None, ...]
-    """Once all earlier tasks were learned; None for the first."""
+    """After all earlier tasks; None for the first."""
 
 
-class EpochAccuracy(Part):
+class EpochAccuracy(RecordPart):
     """Accuracy on each task so far when an epoch was over."""
 
     task: FromOne
@@ -44,12 +45,12 @@ class EpochAccuracy(Part):
 
 
 def class_accuracy(confusion: Confusion, classes: int) -> list[float | None]:
-    """In percent, of each class; None where there were no test images."""
+    """Return accuracy in percent by class, None for classes without test images."""
     return [_recognised(confusion, [label]) for label in range(classes)]
 
 
 def task_accuracy(confusion: Confusion, tasks: Sequence[Sequence[int]]) -> list[float | None]:
-    """In percent, of the classes of each task together."""
+    """Return accuracy in percent by task."""
     return [_recognised(confusion, classes) for classes in tasks]
 
 

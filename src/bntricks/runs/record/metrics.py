@@ -1,7 +1,7 @@
-"""Every metric of an accuracy matrix R, and what metrics are called where they are shown.
+"""Every metric of an accuracy matrix R, and its title.
 
-They are pure functions of R, computed when a record is read, so a metric that is added here is
-there for old records too. Where each comes from: `docs/metrics.md`.
+They are pure functions of R, computed when a record is read, so a metric that is added here exists
+for old records too. `docs/metrics.md` says where each comes from.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ METRICS: dict[str, Callable[[Matrix], Any]] = {
 ELSEWHERE = ("task_il_acc", "forward_transfer")
 """Metrics of a record that do not follow from the matrix over all classes."""
 PARTS: dict[str, Callable[[Matrix], float | None]] = {"previous": previous, "learned": learned}
-"""Further means of R that claims are made of; no record holds them."""
+"""Further means of R, for claims; records do not hold them."""
 LISTS = {"acc_after_each_task": "acc_after:K"}
-"""Metrics that are several numbers, and the name of one of them."""
+"""Metrics that are lists, and the name of one of their numbers."""
 SHOWN = ("acc", "bwt", "forgetting")
-"""In a table, unless others are chosen."""
+"""Metrics in a table, unless others are chosen."""
 TITLES = {
     "acc": "ACC",
     "bwt": "BWT",
@@ -97,12 +97,12 @@ def metrics(r: Matrix) -> dict[str, Any]:
 
 
 def choosable() -> tuple[str, ...]:
-    """Every metric that is one number."""
+    """List every metric that is one number."""
     return tuple(name for name in (*METRICS, *ELSEWHERE, *PARTS) if name not in LISTS)
 
 
 def chosen(names: Iterable[str]) -> tuple[str, ...]:
-    """These metrics, each once; those of `SHOWN` if there are none."""
+    """Check these metrics and drop repetitions; `SHOWN` if there are none."""
     known, plain = choosable(), [name.replace("-", "_") for name in names]
     for name in plain:
         if name not in known:
@@ -113,7 +113,7 @@ def chosen(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def metric_title(metric: str) -> str:
-    """In the middle of a sentence."""
+    """Return a metric's title in the middle of a sentence."""
     match metric.split(":"):
         case ["acc_after", task]:
             return f"ACC after task {task}"
@@ -130,7 +130,7 @@ def column_title(metric: str) -> str:
 
 
 def _after_learning(r: Matrix, reference: Any) -> float | None:
-    """Mean over all tasks but the last of R[T][j] minus a reference from column j."""
+    """Return the mean over all tasks but the last of R[T][j] minus a reference from column j."""
     changes = []
     for j in range(len(r) - 1):
         if r[j][j] is None:
@@ -146,7 +146,7 @@ def _known(value: float | None) -> float:
 
 
 def _mean_if_all(values: Sequence[float | None]) -> float | None:
-    """None if there is no value, or if one is missing."""
+    """Return the mean, or None if there is no value or one is missing."""
     known = [value for value in values if value is not None]
     return _mean(known) if known and len(known) == len(values) else None
 

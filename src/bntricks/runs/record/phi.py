@@ -1,5 +1,5 @@
-"""What φ costs a finished run: its accuracy under other statistics, with the same weights. Plain
-numbers, for the record; `probes.py` measures them. Nothing here needs torch."""
+"""The accuracy of a finished run under other statistics φ, with the same weights. They are plain
+numbers, which a probe measures. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from bntricks.files import pack_json, text_bytes, unpack_json, write_atomically
-from bntricks.runs.record.measurements import Part, Percent, Points
-
-ROUNDING = 1e-6
+from bntricks.runs.record.measurements import ROUNDING, Percent, Points, RecordPart
 
 
-class AtShare(Part):
+class AtShare(RecordPart):
     """Accuracy after the last task, with φ from a mixture of its images and of earlier ones."""
 
     share: Annotated[float, Field(ge=0, le=1)]
-    """Of the last task's images."""
+    """The last task's share of the images."""
     old: Percent
     """The mean over all tasks but the last."""
     newest: Percent
@@ -26,27 +24,27 @@ class AtShare(Part):
     acc: Percent
     """The mean over all tasks."""
     tasks: tuple[Percent, ...] | None = None
-    """On each task; older records do not say."""
+    """On each task; None in older records."""
     nearest_mean: Percent | None = None
-    """ACC by the nearest class mean of training features under the same φ, whatever the head says;
-    older records do not say."""
+    """ACC by the nearest class mean of training features under the same φ, without the head; None
+    in older records."""
 
 
-class PhiAccuracies(Part):
+class PhiAccuracies(RecordPart):
     """ACC after the last task, with φ from different images."""
 
     acc: Percent
-    """φ as it was trained."""
+    """With φ as it was trained."""
     oracle_acc: Percent
-    """Moments of all training images of all tasks."""
+    """With the moments of all training images."""
     task_acc: Percent
-    """Each task under the moments of its own training images, as if the task were known."""
+    """With the moments of each task's own training images, as if the task were known."""
     memory_acc: Percent | None = None
-    """Moments of what is stored."""
+    """With the moments of the stored images."""
     oracle_gain: Points
-    """How much better φ could be."""
+    """How much ACC a perfect φ would gain."""
     by_share: tuple[AtShare, ...] | None = None
-    """By how much of φ is the last task's; None with a single task, and in older records."""
+    """With φ of mixtures; None with a single task, and in older records."""
 
     @classmethod
     def of(
@@ -68,17 +66,17 @@ class PhiAccuracies(Part):
 
     @property
     def acc_change(self) -> float | None:
-        """ACC with φ of the last task's images alone, minus that with φ of all earlier ones."""
+        """Return ACC with φ of the last task's images, minus ACC with φ of all earlier ones."""
         return self._change("acc")
 
     @property
     def old_change(self) -> float | None:
-        """The same difference on the earlier tasks."""
+        """Return the same difference on the earlier tasks."""
         return self._change("old")
 
     @property
     def nearest_mean_change(self) -> float | None:
-        """The same difference by the nearest class mean."""
+        """Return the same difference by the nearest class mean."""
         return self._change("nearest_mean")
 
     def _change(self, name: str) -> float | None:
@@ -100,8 +98,8 @@ def save(accuracies: PhiAccuracies, path: Path) -> None:
 
 
 def load(path: Path) -> PhiAccuracies | None:
-    """What was left in this file. A damaged one counts as none, for it can be made again; so does
-    one of an earlier version, which has no checksum."""
+    """Load the accuracies, or return None if they are missing, damaged or without a checksum, as in
+    earlier versions: they can be measured again."""
     try:
         return PhiAccuracies.model_validate(unpack_json(text_bytes(path)))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""What holds the files of a data set: a folder, a .tar.gz or a .zip.
+"""Folders, .tar.gz and .zip files that hold a data set.
 
-Files are somebody else's: only those that are needed are read, by their known names and into
-memory; sizes are checked first; nothing is ever unpacked to disk.
+They are not trusted: only the files that are needed are read, by their known names and into memory,
+after their sizes were checked. Nothing is unpacked to disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bntricks.streams.files.progress import Report
 
 MOST_MEMBERS = 1000
 LARGEST = 1 << 30
-"""Bytes of an archive: no known one has a third of them."""
+"""Maximum size of an archive in bytes, three times that of the largest known one."""
 
 
 class Folder:
@@ -36,8 +36,8 @@ class Folder:
         self.path = path
 
     def names(self, under: str) -> list[str]:
-        """All files in a folder inside this one, sorted. Hidden files and folders are left out,
-        and links to folders are not followed."""
+        """List all files in a folder inside this one, sorted, without hidden ones. Links to folders
+        are not followed."""
 
         def fail(error: OSError) -> None:
             raise error
@@ -63,8 +63,8 @@ class Folder:
         return {name: self.read(name, limit) for name in names}
 
     def digest(self, names: Sequence[str], limit: int, report: Report) -> str:
-        """A hash of these files' names and contents, none of which may have more bytes than this;
-        all sizes are checked before anything is read."""
+        """Hash these files' names and contents. All sizes are checked against the limit before
+        anything is read."""
         for name in names:
             _check_file(self.path / name, limit)
         digest = hashlib.sha256()
@@ -77,8 +77,7 @@ class Folder:
 
 
 class Tar:
-    """A .tar.gz, read from its beginning to its end in one pass. `root` is its top folder. A limit
-    is for all that it unpacks to."""
+    """A .tar.gz, read in one pass. `root` is its top folder. Limits are for the whole content."""
 
     def __init__(self, path: Path, root: str) -> None:
         self.path, self.root = path, root
@@ -101,7 +100,7 @@ class Tar:
                     content = tar.extractfile(member)
                     contents[name] = content.read() if content else b""
             while bounded.read(1 << 20):
-                pass  # the checksum comes last, and a tar may end before its file does
+                pass  # the checksum is at the end of the file, which may be after that of the tar
         missing = [f"{self.root}/{name}" for name in names if name not in contents]
         if missing:
             raise _lacking(self.path, missing)
@@ -135,15 +134,15 @@ class Zip:
         _check_size(f"{member} in {self.path}", info.file_size, limit)
         with self._lock, _readable(self.path):
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member} is compressed in a way that has no bounds")
+                raise ValueError(f"{member} is compressed by an unknown method")
             with self._zip.open(info) as file:
-                # The directory may lie about the size: without a bound, all of it is inflated.
+                # The directory may lie about the size.
                 return file.read(limit + 1)
 
 
 def archive_digest(path: Path, report: Report) -> str:
-    """A hash of the whole file: its md5, by which the official one is known, so that an archive
-    fetched by hand shares its cache entry with it."""
+    """Compute the file's md5, by which official archives are known, so that one fetched by hand
+    shares their cache entries."""
     _check_file(path, LARGEST)
     report(f"reading {shown(path.name)}", 0, None)
     with _readable(path), path.open("rb") as file:
@@ -151,13 +150,13 @@ def archive_digest(path: Path, report: Report) -> str:
 
 
 def gunzipped(content: bytes, limit: int, path: Path) -> bytes:
-    """What the .gz file at this path, with this content, unpacks to."""
+    """Unpack the content of the .gz file at this path."""
     with _readable(path), gzip.open(io.BytesIO(content)) as file:
         return _Bounded(file, limit, path).read()
 
 
 class _Bounded:
-    """A stream that refuses to grow past a limit, whatever sizes its headers claim."""
+    """A file that raises when more than a limit is read, whatever sizes its headers claim."""
 
     def __init__(self, file: gzip.GzipFile, limit: int, path: Path) -> None:
         self._file, self._remaining, self._limit, self._path = file, limit, limit, path
@@ -176,7 +175,7 @@ class _Bounded:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Whatever a damaged archive raises becomes one line that names it."""
+    """Turn whatever a damaged archive raises into one line that names it."""
     try:
         yield
     except UserError:
@@ -191,7 +190,7 @@ def _readable(path: Path) -> Iterator[None]:
 def _content_digest(path: Path) -> bytes:
     with reading(path), suppress(FileNotFoundError), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
-    return b"missing"  # whoever needs the file will report it
+    return b"missing"  # reported when the file is read
 
 
 def _check_file(path: Path, limit: int) -> None:

@@ -1,7 +1,7 @@
-"""The cache folder, and what is built in it once, whoever else wants it at the same time.
+"""The cache folder, whose entries are built once, however many processes want them.
 
-Whatever is unfinished has a name of its own beside the target until it is renamed. A builder that
-was killed leaves no lock, and the next builder removes its unfinished work.
+An unfinished entry has another name until it is whole. A builder that was killed leaves no lock,
+and the next builder removes its unfinished work.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def cache_folder() -> Path:
-    """BNT_CACHE, or the user's cache folder."""
+    """Return BNT_CACHE, or the user's cache folder."""
     chosen = os.environ.get("BNT_CACHE")
     if chosen:
         return expanded(chosen)
@@ -37,11 +37,10 @@ def built_once(
     report: Report,
     warn: Warn,
 ) -> T:
-    """What `load` makes of the target; as long as that is None, the target is not there, or is
-    damaged.
+    """Load the target, and build it first if `load` returns None: it is missing or damaged.
 
-    Then `build` is called, by one process at a time, with a path that is free; what it returns,
-    that path or a file in it, becomes the target. Any OSError of it is a failure to write.
+    `build` is called by one process at a time, with a path that is free. It returns that path or a
+    file in it, which becomes the target. Its OSErrors are reported as failures to write.
     """
     loaded = load(target)
     if loaded is not None:

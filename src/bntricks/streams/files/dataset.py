@@ -1,9 +1,8 @@
-"""Decoded data sets: the form that images of any source are brought into before tasks are made of
-them. Classes stand one after the other, each in its original order, so that consecutive classes
-are a slice.
+"""Decoded data sets, before they are cut into tasks. Images are sorted by class and keep their
+order within a class, so consecutive classes are a slice.
 
-In the cache they are raw uint8 files that are mapped into memory, so that processes share their
-pages and nothing is copied. An entry is named after the content it was decoded from, is built once,
+In the cache they are raw uint8 files that are mapped into memory, so processes share their pages
+and nothing is copied. An entry is named after the content it was decoded from, is built once,
 appears whole or not at all, and carries a checksum: a process that opens it reads every byte once,
 and builds it again if a single bit has changed.
 """
@@ -32,7 +31,7 @@ from bntricks.streams.files.image import Pixels, in_blocks
 from bntricks.streams.files.progress import Report, Warn
 
 FORMAT = 1
-"""Raised when decoding or the files change, so that old entries are no longer used."""
+"""Increased when decoding or the files change, so that old entries are no longer used."""
 IMAGES_AT_ONCE = 1024
 
 META, KINDS = "meta.json", ("train", "test")
@@ -41,7 +40,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Split:
     """The training or the test images: x is uint8 [N, C, H, W], counts[k] of them of class k."""
 
     x: Tensor
@@ -52,51 +51,44 @@ class Part:
 class Dataset:
     """All images of a data set, and a hash of them at their native size."""
 
-    train: Part
-    test: Part
+    train: Split
+    test: Split
     class_names: tuple[str, ...]
     fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPart:
-    """Images still to be decoded: blocks of [n, C, H, W] in class order, counts[k] of class k."""
+class PlannedSplit:
+    """Images to be decoded: blocks of [n, C, H, W] in class order, counts[k] of class k."""
 
     counts: tuple[int, ...]
     blocks: Iterable[Pixels]
 
     @classmethod
-    def of(cls, by_class: Collection[Sequence[T]], decode: Callable[[T], Pixels]) -> PlannedPart:
-        """Every image by itself, in threads."""
+    def of(cls, by_class: Collection[Sequence[T]], decode: Callable[[T], Pixels]) -> PlannedSplit:
+        """Decode every image by itself, in threads."""
         images = list(chain.from_iterable(by_class))
         return cls(tuple(map(len, by_class)), in_blocks(images, decode))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be decoded into an entry, and where it comes from, for messages."""
+    """What is decoded into an entry, and its origin for messages."""
 
     origin: str
     shape: tuple[int, int, int]
     class_names: tuple[str, ...]
-    train: PlannedPart
-    test: PlannedPart
+    train: PlannedSplit
+    test: PlannedSplit
     fingerprint: str | None = None
-    """That of the native images, if these are resized ones."""
+    """The fingerprint of the native images, if these are resized."""
 
 
-def in_memory(
-    train: Part, test: Part, class_names: Sequence[str], size: int | None = None
-) -> Dataset:
-    """A data set that needs no cache, because it is in memory already. With a size, its images are
-    resized to squares; the fingerprint is that of the images as they are given."""
+def in_memory(train: Split, test: Split, class_names: Sequence[str]) -> Dataset:
+    """Make a data set of images that are in memory, and need no cache."""
     digest = _start_digest(train.x.shape[1:], class_names, train.counts, test.counts)
     for part in (train, test):
         digest.update(part.x.contiguous().numpy().data)
-    if size is not None and tuple(train.x.shape[2:]) != (size, size):
-        train, test = (
-            Part(torch.cat(list(_resized(part.x, size))), part.counts) for part in (train, test)
-        )
     return Dataset(train, test, tuple(class_names), digest.hexdigest()[:16])
 
 
@@ -109,10 +101,8 @@ def cached(
     *,
     size: int | None = None,
 ) -> Dataset:
-    """The data set whose files have this digest, at its native size or resized.
-
-    `plan` is called, and its blocks are decoded, only if there is no whole entry yet.
-    """
+    """Return the data set whose files have this digest, at its native size or resized. `plan` is
+    called, and its blocks are decoded, only if the cache has no valid entry."""
 
     def entry(ending: str, plan: Callable[[], Plan], what: str) -> Dataset:
         folder = cache_folder() / "images" / f"{name}-{digest[:32]}-v{FORMAT}{ending}"
@@ -123,7 +113,7 @@ def cached(
     def resizing(size: int) -> Plan:
         native = cached(name, digest, plan, report, warn)
         train, test = (
-            PlannedPart(part.counts, (block.numpy() for block in _resized(part.x, size)))
+            PlannedSplit(part.counts, (block.numpy() for block in _resized(part.x, size)))
             for part in (native.train, native.test)
         )
         shape = (native.train.x.shape[1], size, size)
@@ -135,46 +125,49 @@ def cached(
 
 
 def scaled_pad(pad: int, native: int, size: int | None) -> int:
-    """The padding that shifts a resized image by as much of its width as pad does natively."""
-    return pad if size is None else max(1, round(pad * size / native))
+    """Scale the padding, so that it is the same share of a resized image's width."""
+    return pad and (pad if size is None else max(1, round(pad * size / native)))
 
 
 def _start_digest(
     shape: Sequence[int], class_names: Sequence[str], train: Sequence[int], test: Sequence[int]
 ) -> hashlib._Hash:
-    """A hash that still has to be fed the training pixels, then the test pixels. It knows the
-    labels by the counts: in class order, they say the same."""
+    """Start a hash, to be updated with the training pixels and then the test pixels. In class
+    order, the counts stand for the labels."""
     header = json.dumps([list(shape), list(class_names), list(train), list(test)])
     return hashlib.sha256(header.encode())
 
 
+def resized(x: Tensor, size: int) -> Tensor:
+    """Resize images to squares, each new pixel the mean of its area."""
+    return torch.cat(list(_resized(x, size)))
+
+
 def _resized(x: Tensor, size: int) -> Iterator[Tensor]:
-    """Blocks of the images of x as size × size squares, each new pixel the mean of its area."""
     for block in torch.split(x, IMAGES_AT_ONCE):
         area = interpolate(block.to(torch.float32), size=(size, size), mode="area")
         yield area.round_().to(torch.uint8)
 
 
 def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
-    parts = {"train": plan.train, "test": plan.test}
-    for kind, part in parts.items():
-        empty = [k for k, n in zip(plan.class_names, part.counts, strict=True) if not n]
+    splits = {"train": plan.train, "test": plan.test}
+    for kind, split in splits.items():
+        empty = [k for k, n in zip(plan.class_names, split.counts, strict=True) if not n]
         if empty:
             more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-            images = "training images" if kind == "train" else "test images"
             raise UserError(
-                f"class {empty[0]!r}{more} has no {images} in {plan.origin}: "
-                "every class needs at least one"
+                f"class {empty[0]!r}{more} has no {'training' if kind == 'train' else 'test'} "
+                f"images in {plan.origin}: every class needs at least one"
             )
-    counts = {kind: part.counts for kind, part in parts.items()}
+    counts = {kind: split.counts for kind, split in splits.items()}
     digest = _start_digest(plan.shape, plan.class_names, **counts)
     done, total = 0, sum(map(sum, counts.values()))
     report(what, done, total)
     folder.mkdir()
-    for kind, part in parts.items():
+    for kind, split in splits.items():
         # Plain writes: on a full disk they raise, where a mapped page would kill the process.
         with (folder / _pixels(kind)).open("wb") as file:
-            for block in part.blocks:
+            for block in split.blocks:
                 pixels = np.ascontiguousarray(block)
                 file.write(pixels.data)
                 digest.update(pixels.data)
@@ -189,21 +182,21 @@ def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
 
 
 def _checksum(digest: hashlib._Hash, fingerprint: str) -> str:
-    """Of a whole entry. `digest` knows all but the fingerprint, which a resized entry has from the
-    native one."""
+    """Compute the checksum of a whole entry. `digest` covers all but the fingerprint, which is that
+    of the native images."""
     return hashlib.sha256(f"{digest.hexdigest()} {fingerprint}".encode()).hexdigest()
 
 
 def _load(folder: Path) -> Dataset | None:
-    """The entry, or None if it is missing or damaged. Entries of earlier versions have no checksum,
-    and count as damaged."""
+    """Load the entry, or return None if it is missing or damaged. Entries of earlier versions have
+    no checksum and count as damaged."""
 
-    def part(kind: str) -> Part:
+    def part(kind: str) -> Split:
         counts = tuple(meta[kind])
         shape = (sum(counts), *meta["shape"])
         # Copy-on-write: torch gets the writable array it wants, the file stays as it is.
         pixels = np.memmap(folder / _pixels(kind), np.uint8, mode="c", shape=shape)
-        return Part(torch.from_numpy(pixels), counts)
+        return Split(torch.from_numpy(pixels), counts)
 
     try:
         states = [(folder / name).stat() for name in (META, *map(_pixels, KINDS))]
@@ -217,8 +210,8 @@ def _load(folder: Path) -> Dataset | None:
 
 @lru_cache(maxsize=64)
 def _verified(folder: Path, state: tuple[tuple[int, int, int], ...]) -> dict[str, Any]:
-    """What an entry says about itself, once every byte of it has been read and found right; again
-    only when its files are not in the same state any more."""
+    """Read every byte of an entry and return its metadata, or raise if anything is wrong. Cached
+    until the state of its files changes."""
     meta: dict[str, Any] = parse_json(text_bytes(folder / META))
     shape, names, counts = meta["shape"], meta["class_names"], [meta[kind] for kind in KINDS]
     digest = _start_digest(shape, names, *counts)

@@ -1,5 +1,5 @@
-"""Official archives, fetched once into the cache by pooch. A file appears under its name only when
-it is whole and its md5 is the known one; an interrupted download leaves nothing behind.
+"""Official archives, downloaded once into the cache by pooch. A file has its name only when it is
+whole and its md5 is right; an interrupted download leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ _BY_HAND = "fetch the file by hand and give the folder it lies in"
 
 
 def fetch(name: str, url: str, md5: str, report: Report, warn: Warn) -> Path:
-    """The path of the archive of this name, downloaded if it is not in the cache yet.
-
-    The mirror in BNT_MIRROR takes the place of the official host.
-    """
+    """Return the path of an archive in the cache, after downloading it if necessary. BNT_MIRROR
+    takes the place of the official host."""
     import pooch
 
     def whole(path: Path) -> Path | None:
@@ -74,7 +72,7 @@ def _download(name: str, url: str, md5: str, folder: Path, report: Report) -> Pa
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong at the bottom of what requests and urllib3 wrapped around it."""
+    """Describe the cause that requests and urllib3 have wrapped."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"the server answered {response.status_code} {response.reason}"
@@ -84,7 +82,7 @@ def _reason(error: BaseException) -> str:
 
 
 class _Progress:
-    """The progress bar that pooch wants. It also stops a download that does not end."""
+    """A progress bar for pooch, which also stops endless downloads."""
 
     total = 0
 

@@ -1,5 +1,5 @@
-"""From the bytes of an image file to pixels. Files are somebody else's: formats are limited to
-plain raster images, sizes are checked before pixels are made, and every failure is an Unreadable.
+"""From the bytes of an image file to pixels. Files are not trusted: formats are limited to plain
+raster images, sizes are checked before decoding, and every failure is an Unreadable.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """Why an image cannot be used, for a message that names its file."""
+    """The reason why an image cannot be used, for a message that names its file."""
 
 
 def exact_rgb(raw: bytes, size: int) -> Pixels:
-    """A JPEG that must be size × size already, as [3, size, size]; grey becomes RGB."""
+    """Decode a JPEG of size × size pixels to [3, size, size]; grey becomes RGB."""
     with _opened(raw, ("JPEG",)) as image:
         if image.size != (size, size):
             raise Unreadable(f"it is {image.width}×{image.height} pixels, not {size}×{size}")
@@ -36,7 +36,7 @@ def exact_rgb(raw: bytes, size: int) -> Pixels:
 
 
 def square_rgb(raw: bytes, size: int) -> Pixels:
-    """Any image, upright, its centre square resized to size × size, as [3, size, size]."""
+    """Decode any image, upright, and resize its centre square to [3, size, size]."""
     with _opened(raw, FORMATS) as image:
         upright = ImageOps.exif_transpose(image)
         side = min(upright.size)

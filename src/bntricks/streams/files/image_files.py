@@ -1,5 +1,5 @@
-"""Image files on disk: finding them, alone or by class, and reading them into memory as squares. A
-file that cannot be read is named, and either refused or left out, as the caller chooses.
+"""Image files on disk: find them, alone or by class, and read them into memory as squares. A file
+that cannot be read is named, and refused or left out, as the caller chooses.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ImageFiles:
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
-    """Files as they are given, and in place of a folder all images in it, sorted."""
+    """List these files, and the images in these folders, sorted."""
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
@@ -49,7 +49,7 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
 
 def class_folders(source: Folder) -> list[str]:
-    """The names of the class folders, sorted; some may be empty."""
+    """List the names of the class folders, sorted; some may be empty."""
     with reading(source.path):
         classes = sorted(
             entry.name
@@ -75,8 +75,8 @@ def images_by_class(
     classes: Iterable[str] | None = None,
     purpose: str = "one to train and one to test",
 ) -> dict[str, list[str]]:
-    """The image files in class folders, nested folders included, sorted; by default in all of them.
-    Each needs two, for this purpose."""
+    """List the image files in class folders, by default in all of them, and in nested folders.
+    Each class needs two images, for this purpose."""
     files: dict[str, list[str]] = {}
     for name in class_folders(source) if classes is None else classes:
         files[name] = _images_in(source, name)
@@ -92,7 +92,7 @@ def images_by_class(
 def read_files(
     files: Sequence[Path], size: int, *, skip: bool = False, report: Report = silent
 ) -> ImageFiles:
-    """These image files as squares. With `skip`, those that cannot be read are left out."""
+    """Read image files as squares. With `skip`, those that cannot be read are left out."""
     failures: dict[Path, str] = {}
 
     def decode(file: Path) -> Pixels:
@@ -120,8 +120,8 @@ def read_files(
 def read_classes(
     folder: Path, size: int, *, skip: bool = False, report: Report = silent
 ) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
-    """The images of each class folder, nested folders included, and a line for each file that was
-    left out. Hidden files, and those without the extension of an image, are ignored."""
+    """Read the images of each class folder, nested folders included. Also return a line for each
+    file that was left out; hidden files and other extensions are ignored."""
     if not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
         raise UserError(
@@ -142,19 +142,20 @@ def read_classes(
 def readable(
     source: Folder, names: Sequence[str], size: int, leave_out: Callable[[str], None]
 ) -> list[str]:
-    """Those images of a folder that can be read; `leave_out` is told of each of the others."""
+    """List the images of a folder that can be read, and call `leave_out` with a line for each of
+    the others."""
     failures: dict[Path, str] = {}
     files = [source.path / name for name in names]
     for _ in in_blocks(files, lambda file: _square_or_black(file, size, failures)):
-        pass  # decoded again when they are needed: a folder of any size fits into memory
+        pass  # they are decoded again when needed, so folders may be larger than memory
     for file in filter(failures.get, files):
         leave_out(failures[file])
     return [name for name, file in zip(names, files, strict=True) if file not in failures]
 
 
 def decode(source: Folder, size: int, name: str, *, remedy: str | None = None) -> Pixels:
-    """One image of a folder as a square, [3, size, size]; `remedy` is the option that helps where
-    it cannot be read."""
+    """Read an image of a folder as a square, [3, size, size]. `remedy` is the option that an error
+    suggests."""
     try:
         return _read_square(source.path / name, size)
     except Unreadable as error:
@@ -166,7 +167,7 @@ def _images_in(source: Folder, under: str) -> list[str]:
 
 
 def _square_or_black(file: Path, size: int, failures: dict[Path, str]) -> Pixels:
-    """The image as a square. Where it cannot be read, a black one, and `failures` says why."""
+    """Read an image as a square; if that fails, return a black one and note why in `failures`."""
     try:
         return _read_square(file, size)
     except Unreadable as error:
@@ -175,7 +176,7 @@ def _square_or_black(file: Path, size: int, failures: dict[Path, str]) -> Pixels
 
 
 def _read_square(file: Path, size: int) -> Pixels:
-    """The image as a square, or an Unreadable that names its file."""
+    """Read an image as a square, or raise an Unreadable that names its file."""
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever

@@ -1,5 +1,4 @@
-"""How long work (hashing, decoding, downloading) reports its progress, and what a user should know
-of it. Nothing here prints."""
+"""Callbacks for long work (hashing, decoding, downloading): its progress, and warnings."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 Warn = Callable[[str], None]
-"""Called with a sentence about something that was mended, and that a user should know of."""
+"""Called with a sentence about something that was repaired."""
 
 
 class Report(Protocol):
@@ -17,4 +16,4 @@ class Report(Protocol):
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """The report of a caller who wants none."""
+    """Report nothing."""

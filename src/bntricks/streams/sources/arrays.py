@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.streams.files.dataset import Part, in_memory
+from bntricks.streams.files.dataset import Split, in_memory
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import choose_order, make_stream
 
@@ -22,8 +22,8 @@ from bntricks.streams.tasks import choose_order, make_stream
 def from_arrays(
     x_train: ArrayLike | Tensor,
     y_train: ArrayLike | Tensor,
-    x_test: ArrayLike | Tensor,
-    y_test: ArrayLike | Tensor,
+    x_test: ArrayLike | Tensor | None = None,
+    y_test: ArrayLike | Tensor | None = None,
     *,
     classes_per_task: int | None = None,
     tasks: Sequence[Sequence[Any]] | None = None,
@@ -33,12 +33,16 @@ def from_arrays(
     memory: int = 500,
     name: str = "arrays",
 ) -> Stream:
-    """A stream of the classes in y_train, in sorted order by classes_per_task (default 2), or as
-    `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
-    stream, labels are renumbered in the order of arrival.
+    """Make a stream of the classes in y_train, in sorted order by classes_per_task (default 2), or
+    as `tasks` lists their labels or names. `class_names` name the labels in sorted order. In the
+    stream, labels are renumbered in the order of arrival. Without test images, `open_stream` and
+    `train` test it on a share of each class, `held_out`.
     """
-    train_x, test_x = pixels("x_train", x_train), pixels("x_test", x_test)
-    train_y, test_y = _labels("y_train", y_train), _labels("y_test", y_test)
+    train_x, train_y = pixels("x_train", x_train), _labels("y_train", y_train)
+    if (x_test is None) != (y_test is None):
+        raise UserError("x_test and y_test go together: give both, or neither")
+    test_x = train_x[:0] if x_test is None else pixels("x_test", x_test)
+    test_y = train_y[:0] if y_test is None else _labels("y_test", y_test)
     for what, x, y in (("train", train_x, train_y), ("test", test_x, test_y)):
         if len(x) != len(y):
             raise UserError(
@@ -59,7 +63,7 @@ def from_arrays(
             "every class needs training images"
         )
     missing = np.setdiff1d(labels, test_y)
-    if len(missing):
+    if len(missing) and x_test is not None:
         raise UserError(f"class {missing[0].item()!r} has no test images: every class needs one")
     keys = [str(label) for label in labels.tolist()]
     names = keys if class_names is None else list(map(str, class_names))
@@ -74,12 +78,13 @@ def from_arrays(
         if all(entry in keys for entry in chain.from_iterable(tasks)):
             listable = keys  # labels win where both fit
     order = choose_order(listable, classes_per_task, tasks)
-    dataset = in_memory(_part(train_x, train_y), _part(test_x, test_y), names)
+    train, test = _part(train_x, train_y, labels), _part(test_x, test_y, labels)
+    dataset = in_memory(train, test, names)
     return make_stream(name, dataset, order, own_order=True, pad=pad, flip=flip, memory=memory)
 
 
 def pixels(what: str, array: ArrayLike | Tensor) -> NDArray[np.uint8]:
-    """The images as [N, C, H, W]."""
+    """Return the images as [N, C, H, W]."""
     x = array.detach().cpu().numpy() if isinstance(array, Tensor) else np.asarray(array)
     if x.dtype != np.uint8:
         hint = f"; if yours are from 0 to 1, pass ({what} * 255).round() as uint8"
@@ -113,7 +118,7 @@ def _labels(what: str, array: ArrayLike | Tensor) -> NDArray[Any]:
     return y.astype(np.int64) if y.dtype.kind == "u" else y
 
 
-def _part(x: NDArray[np.uint8], y: NDArray[Any]) -> Part:
-    counts = np.unique(y, return_counts=True)[1]
+def _part(x: NDArray[np.uint8], y: NDArray[Any], labels: NDArray[Any]) -> Split:
+    counts = (y == labels[:, None]).sum(1)
     in_class_order = np.ascontiguousarray(x[np.argsort(y, kind="stable")])
-    return Part(torch.from_numpy(in_class_order), tuple(counts.tolist()))
+    return Split(torch.from_numpy(in_class_order), tuple(counts.tolist()))

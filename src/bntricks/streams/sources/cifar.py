@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.streams.files.archive import Folder, Tar
-from bntricks.streams.files.dataset import Plan, PlannedPart
+from bntricks.streams.files.dataset import Plan, PlannedSplit
 from bntricks.streams.published import Published, published_stream
 from bntricks.streams.tasks import Moments
 
@@ -37,7 +37,7 @@ class Files:
     names: str
     classes: int
     label_bytes: int
-    """The label is the last of them; CIFAR-100 has the coarse one first."""
+    """In CIFAR-100 the coarse label, and then the label."""
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def _plan(files: Files, source: Folder | Tar) -> Plan:
             "fetch the data again"
         )
 
-    def part(members: Sequence[str]) -> PlannedPart:
+    def part(members: Sequence[str]) -> PlannedSplit:
         records = [_records(files, name, contents[name], origin) for name in members]
         labels = np.concatenate([files.labels(rows) for rows in records])
         counts = np.bincount(labels, minlength=files.classes)
@@ -66,7 +66,7 @@ def _plan(files: Files, source: Folder | Tar) -> Plan:
             for label in range(files.classes)
             for rows in records
         )
-        return PlannedPart(tuple(counts.tolist()), by_class)
+        return PlannedSplit(tuple(counts.tolist()), by_class)
 
     return Plan(origin, SHAPE, names, part(files.train), part(files.test))
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from bntricks.streams.files.dataset import Part, in_memory, scaled_pad
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.files.dataset import Split, in_memory
+from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import in_blocks_of, make_stream
-
-PAD = 1
 
 
 @stream(
@@ -23,7 +21,7 @@ PAD = 1
     memory=100,
     data="embedded",
 )
-def seq_digits(info: StreamInfo, options: Options) -> Stream:
+def seq_digits(info: StreamInfo, options: OpenOptions) -> Stream:
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
@@ -32,16 +30,14 @@ def seq_digits(info: StreamInfo, options: Options) -> Stream:
     train = [images[torch.arange(len(images)) % 5 != 4] for images in by_digit]
     test = [images[4::5] for images in by_digit]
     dataset = in_memory(
-        Part(torch.cat(train), tuple(map(len, train))),
-        Part(torch.cat(test), tuple(map(len, test))),
+        Split(torch.cat(train), tuple(map(len, train))),
+        Split(torch.cat(test), tuple(map(len, test))),
         [str(digit) for digit in range(10)],
-        options.image_size,
     )
     return make_stream(
         info.name,
         dataset,
         in_blocks_of(10, 2),
-        images_per_class=options.images_per_class,
-        pad=scaled_pad(PAD, info.image_size, options.image_size),
+        pad=1,
         memory=info.memory,
     )

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder, gunzipped
-from bntricks.streams.files.dataset import Plan, PlannedPart, cached, scaled_pad
+from bntricks.streams.files.dataset import Plan, PlannedSplit, cached, scaled_pad
 from bntricks.streams.published import check_folder
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import in_blocks_of, make_stream
 
@@ -50,7 +50,7 @@ Bytes = NDArray[np.uint8]
     official=OFFICIAL,
     data="embedded",
 )
-def seq_fashion(info: StreamInfo, options: Options) -> Stream:
+def seq_fashion(info: StreamInfo, options: OpenOptions) -> Stream:
     source = _locate(options)
     size = None if options.image_size == SIZE else options.image_size
     dataset = cached(
@@ -67,7 +67,6 @@ def seq_fashion(info: StreamInfo, options: Options) -> Stream:
         info.name,
         dataset,
         in_blocks_of(len(NAMES), 2),
-        images_per_class=options.images_per_class,
         moments=MOMENTS,
         pad=scaled_pad(PAD, SIZE, size),
         flip=True,
@@ -76,8 +75,8 @@ def seq_fashion(info: StreamInfo, options: Options) -> Stream:
     )
 
 
-def _locate(options: Options) -> Folder:
-    """The folder with the official files. One that all data sets share need not hold these."""
+def _locate(options: OpenOptions) -> Folder:
+    """Find the folder with the official files. BNT_DATA need not hold them."""
     data = options.data
     if data is None:
         return Folder(EMBEDDED)
@@ -97,7 +96,7 @@ def _locate(options: Options) -> Folder:
 
 
 def _stored(source: Folder, name: str) -> str:
-    """The name under which a file is there: its own if it is unpacked."""
+    """Return the name of a stored file, which is zipped or not."""
     return name if (source.path / name).is_file() else name + ZIPPED
 
 
@@ -111,19 +110,19 @@ def _plan(source: Folder) -> Plan:
             content = gunzipped(content, FILE_LIMIT, path)
         return _array(content, axes, shown(path))
 
-    def part(images: str, labels: str) -> PlannedPart:
+    def part(images: str, labels: str) -> PlannedSplit:
         x, y = read(images, 3), read(labels, 1)
         _check_pair(x, y, shown(source.path / stored[images]), shown(source.path / stored[labels]))
         counts = np.bincount(y, minlength=len(NAMES))
         by_class = (x[y == label, None] for label in range(len(NAMES)))
-        return PlannedPart(tuple(counts.tolist()), by_class)
+        return PlannedSplit(tuple(counts.tolist()), by_class)
 
     return Plan(shown(source.path), (1, SIZE, SIZE), NAMES, part(*TRAIN), part(*TEST))
 
 
 def _array(content: bytes, axes: int, path: str) -> Bytes:
-    """The bytes of an idx file, in its shape: two zero bytes, 8 for uint8, the number of axes, the
-    length of each as a big-endian number of four bytes, and then the values."""
+    """Parse an idx file: two zero bytes, 8 for uint8, the number of axes, the length of each as a
+    big-endian number of four bytes, and then the values."""
     start = 4 * (axes + 1)
     if content[:4] != bytes((0, 0, 8, axes)) or len(content) < start:
         raise UserError(

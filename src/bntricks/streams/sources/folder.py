@@ -1,5 +1,5 @@
-"""folder: any folder of class folders of images becomes a stream. Classes come in sorted order, or
-as `tasks` lists them; a share of each class, evenly spread over its files, is held out for testing.
+"""folder: a stream of any images that lie in a folder for each class. Classes come in sorted order,
+or as `tasks` lists them; a share of each class is held out for testing.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from pathlib import Path
 
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
+from bntricks.streams.apply import held_out_positions
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.dataset import Plan, PlannedPart, cached
+from bntricks.streams.files.dataset import Plan, PlannedSplit, cached
 from bntricks.streams.files.image_files import FILE_LIMIT, decode, images_by_class
 from bntricks.streams.published import check_folder
-from bntricks.streams.registry import Options, StreamInfo, stream
+from bntricks.streams.registry import GivenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
 
@@ -27,8 +28,9 @@ from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
     image_size=32,
     memory=500,
     data="given",
+    applies=("held_out", "classes_per_task", "tasks"),
 )
-def folder(info: StreamInfo, options: Options) -> Stream:
+def folder(info: StreamInfo, options: GivenOptions) -> Stream:
     source = image_folder(options.data)
     files = images_by_class(source)
     order = choose_order(list(files), options.classes_per_task, options.tasks)
@@ -45,7 +47,6 @@ def folder(info: StreamInfo, options: Options) -> Stream:
         info.name,
         dataset,
         order,
-        images_per_class=options.images_per_class,
         own_order=True,
         pad=size // 8,
         flip=True,
@@ -53,14 +54,8 @@ def folder(info: StreamInfo, options: Options) -> Stream:
     )
 
 
-def held_out_positions(count: int, share: float) -> frozenset[int]:
-    """Which of this many images are for testing: evenly spread, at least one, never all."""
-    tests = min(count - 1, max(1, round(count * share)))
-    return frozenset((2 * k + 1) * count // (2 * tests) for k in range(tests))
-
-
 def image_folder(data: Path | None) -> Folder:
-    """The folder of class folders that the user gave."""
+    """Return the folder of class folders that the user gave."""
     contents = "one folder of images for each class"
     if data is None:
         raise UserError(
@@ -72,12 +67,12 @@ def image_folder(data: Path | None) -> Folder:
 
 
 def _plan(source: Folder, files: dict[str, list[str]], size: int, share: float) -> Plan:
-    def part(testing: bool) -> PlannedPart:
+    def part(testing: bool) -> PlannedSplit:
         by_class = []
         for names in files.values():
             held_out = held_out_positions(len(names), share)
             by_class.append([name for k, name in enumerate(names) if (k in held_out) == testing])
-        return PlannedPart.of(by_class, partial(decode, source, size))
+        return PlannedSplit.of(by_class, partial(decode, source, size))
 
     return Plan(
         shown(source.path), (3, size, size), tuple(files), part(testing=False), part(testing=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from bntricks.errors import UserError
 from bntricks.files import shown
 from bntricks.streams.files.archive import Folder, Zip
-from bntricks.streams.files.dataset import Plan, PlannedPart
+from bntricks.streams.files.dataset import Plan, PlannedSplit
 from bntricks.streams.files.image import Pixels, Unreadable, exact_rgb
 from bntricks.streams.published import Published, published_stream
 
@@ -52,13 +52,13 @@ def _plan(source: Folder | Zip) -> Plan:
                 "fetch the data again"
             ) from error
 
-    training = PlannedPart.of(train.values(), decode)
-    test = PlannedPart.of(_validation(source, wnids).values(), decode)
+    training = PlannedSplit.of(train.values(), decode)
+    test = PlannedSplit.of(_validation(source, wnids).values(), decode)
     return Plan(origin, (3, SIZE, SIZE), names, training, test)
 
 
 def _validation(source: Folder | Zip, wnids: Iterable[str]) -> dict[str, list[str]]:
-    """The validation images that are present, by class, in the order of the annotations."""
+    """List the validation images that are present, by class, in the order of the annotations."""
     present = {m[1]: m[0] for m in map(VAL_IMAGE.fullmatch, source.names("val/images")) if m}
     images: dict[str, list[str]] = {wnid: [] for wnid in wnids}
     for number, line in enumerate(_text(source, ANNOTATIONS).splitlines(), 1):
