@@ -120,11 +120,11 @@ def _storage(tensor: Tensor) -> Any:
 
 
 def source_line() -> str:
-    """Where in the package we are."""
+    """Where in the package a tensor is asked."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.startswith(SOURCE):
+        if path.startswith(SOURCE) and path != __file__:
             return f"{path.removeprefix(SOURCE)}:{frame.f_lineno}"
         frame = frame.f_back
     return "elsewhere"
