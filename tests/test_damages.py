@@ -21,7 +21,7 @@ from bntricks.runs.record.maps import BiasedPhi, Map, Panel
 from bntricks.runs.record.phi import AtShare, PhiAccuracies
 from bntricks.streams import open_stream
 from bntricks.streams.files import dataset
-from bntricks.streams.files.dataset import META, Plan, PlannedPart
+from bntricks.streams.files.dataset import META, Plan, PlannedSplit
 from bntricks.training.checkpoint import BEFORE, NEWEST, Checkpoints, pack
 
 DAMAGES = 1000 if "BNT_EVERY_POINT" in os.environ else 40
@@ -218,7 +218,7 @@ def a_map(record, place, monkeypatch):
 def a_part_of_the_cache(name):
     def kind(record, place, monkeypatch):
         pixels = np.arange(6 * 3 * 8 * 8, dtype=np.uint8).reshape(6, 3, 8, 8)
-        parts = [PlannedPart((3, 3), [pixels]) for _ in range(2)]
+        parts = [PlannedSplit((3, 3), [pixels]) for _ in range(2)]
         plan = Plan("a test", (3, 8, 8), ("cat", "dog"), *parts)
         entry = dataset._write(place / "entry", plan, "decoding", lambda *_: None)
 

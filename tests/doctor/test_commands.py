@@ -488,7 +488,7 @@ def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(her
     assert max(layer["distance"] for layer in after["layers"]) < 1e-3
     with pytest.raises(UserError, match=r"m2.safetensors is there already"):
         bnt("recalibrate", "m.safetensors", "--data", "photos", "--out", "m2.safetensors")
-    with pytest.raises(UserError, match=r"w.pt: it is not a safetensors file"):
+    with pytest.raises(UserError, match=r"w.pt: .*safetensors"):
         bnt("diagnose", "w.pt", "--data", "photos")
 
 

@@ -13,6 +13,8 @@ from bntricks.training.schedules import SCHEDULES
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
 OWN = {"method": "my-er-bnt", "stream": "my-blobs", "net": "my-net", "norm": "my-norm"}
+REGISTRIES = (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS)
+REGISTRIES += (CORRECTIONS, HEADS, RECALIBRATIONS)
 TINY = {"width": 2, "epochs": 1}
 METHOD = """
 from bntricks import BM, Bt, Method, Reservoir, ce, method
@@ -27,11 +29,18 @@ def mine(weight: float = {weight}) -> Method:
 def forgetful(monkeypatch):
     """What a test registers is forgotten with it."""
     monkeypatch.setattr(registry, "STREAMS", dict(registry.STREAMS))
-    lists = (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS)
-    for each in (*lists, CORRECTIONS, HEADS, RECALIBRATIONS):
+    for each in REGISTRIES:
         monkeypatch.setattr(each, "_entries", dict(each.entries()))
         monkeypatch.setattr(each, "_sources", dict(each._sources))
     monkeypatch.setattr(imports, "_LOADED", {})
+
+
+@pytest.fixture
+def nothing_registered(forgetful, monkeypatch):
+    """Only what ships is registered, whatever the test modules have registered."""
+    for each in REGISTRIES:
+        shipped = {name: entry for name, entry in each.entries().items() if each.is_built_in(name)}
+        monkeypatch.setattr(each, "_entries", shipped)
 
 
 def own_method(folder, name="mine", weight=0.5, file="my.py"):

@@ -15,7 +15,7 @@ from bntricks.training.learner import Learner
 
 pytestmark = pytest.mark.law
 
-SETTLING, PARTS, STEPS = 60, 8, 15
+SETTLING, PARTS, STEPS = 80, 10, 20
 WHOLE_ROWS = {2: 1 / 2, 5: 1 / 5, 10: 1 / 9}
 """Balanced but for rounding: with 32 rows of nine old tasks, 4 are taken of the new one."""
 SHARES = {

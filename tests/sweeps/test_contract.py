@@ -6,9 +6,9 @@ import pytest
 
 from bntricks.sweeps import contract
 from bntricks.sweeps.contract import PARTS, Subject, check_contract, subjects
-from helpers.own_code import EXAMPLE, forgetful
+from helpers.own_code import EXAMPLE, forgetful, nothing_registered
 
-__all__ = ["forgetful"]
+__all__ = ["forgetful", "nothing_registered"]
 
 BREAKING = """
 import torch
@@ -47,7 +47,7 @@ class Forgetting(nn.BatchNorm2d):
 
 
 @pytest.fixture
-def breaking(tmp_path, forgetful):
+def breaking(tmp_path, nothing_registered):
     path = tmp_path / "breaking.py"
     path.write_text(BREAKING)
     return path
@@ -83,7 +83,7 @@ def test_a_table_shows_all_parts_and_what_was_found(bnt, breaking):
     assert "method counting, again: different bits: network" in done.out
 
 
-def test_code_that_keeps_the_contract_is_found_to_keep_it(forgetful):
+def test_code_that_keeps_the_contract_is_found_to_keep_it(nothing_registered):
     from bntricks import import_code
 
     import_code(EXAMPLE)

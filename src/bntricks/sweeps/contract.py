@@ -48,7 +48,7 @@ Part = Literal[
 ]
 PARTS: dict[Part, str] = {
     "again": "trained twice, with other global generators",
-    "every-step": "with deferred tracking, and with --track every-step",
+    "every-step": "with deferred tracking, and with tracking at every step",
     "interrupted": "stopped twice in the middle of a task, and continued",
     "loaded": "what it learned, saved and loaded",
     "study": "timed for a study's plan, and trained in a worker process",
