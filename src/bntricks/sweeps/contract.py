@@ -134,7 +134,7 @@ def check_contract(
 
 def _findings(subject: Subject, parts: Sequence[Part], data: Path | None) -> Iterator[Finding]:
     if subject.kind == "stream" and data is None and STREAMS[subject.name].data != "embedded":
-        note = "its images are not here: give the folder that has them as --data"
+        note = "its images are not here: give the folder that has them"
         yield from (Finding(subject, part, "not here", note) for part in parts)
         return
     trial: _Trial | None = None
