@@ -13,16 +13,18 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.adopt import TrainedNetwork, adopted, in_python
+from bntricks.cli.adopt import TrainedNetwork, adopted, in_python, pretrained
 from bntricks.cli.app import (
     Count,
     Device,
+    Imports,
     Json,
     Seconds,
     Switch,
     Threads,
     app,
     flag,
+    import_all,
     refuse_misspelt,
 )
 from bntricks.cli.models import (
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from bntricks.model.model import Model
     from bntricks.model.summary import Learned, Score
 
+HEADS = {"lda": "shrunk LDA", "means": "nearest class mean", "linear": "a balanced linear layer"}
+
 
 @app.command
 def learn(
@@ -61,6 +65,7 @@ def learn(
     more: Switch = False,
     skip_unreadable: SkipUnreadable = False,
     without_memory: Switch = False,
+    imports: Imports = (),
     device: Device = "cpu",
     threads: Threads = 1,
     checkpoint_seconds: Seconds = 120.0,
@@ -75,13 +80,17 @@ def learn(
     that was interrupted, for whatever reason, continues when the command is repeated. If the
     advice is to learn again, the earlier file is kept beside it, with "before" in its name.
 
+    A model usually begins with a pretrained network, --backbone: its features of each image are
+    computed once and no network is trained. Without one, a small network is trained from scratch.
+
     Of each class some images are held out and never trained on: they are kept in the file, so
     that accuracy on old classes can be measured when their folder is gone.
 
     Examples:
 
-    - `bnt learn photos/animals --into model.safetensors`
-    - `bnt learn photos/more --into model.safetensors --epochs 50`
+    - `bnt learn photos/animals --into model.safetensors --backbone efficientnet-lite0`
+    - `bnt learn photos/more --into model.safetensors`
+    - `bnt learn scans --into small.safetensors --image-size 64`
     - `bnt learn photos/more --into m.safetensors --net nets:build --weights w.safetensors
       --classes names.txt --old-images photos/old`
 
@@ -121,6 +130,7 @@ def learn(
     from bntricks.model.samples import gather
     from bntricks.model.unfinished import checkpoints
 
+    import_all(imports)
     if new.method in entries():
         refuse_misspelt(hyper.keys() - find(new.method).hyper().keys(), "learn")
     new = new.model_copy(update={"hyper": hyper} if hyper else {})
@@ -140,26 +150,44 @@ def learn(
                 check_can_learn(model)
             else:
                 protocol(new)  # so that a mistake is reported before any image is read
-                if net is not None:
+                if trained.backbone is not None:
+                    if net is not None:
+                        raise UserError(
+                            "a model has one network: leave out --backbone, or this", option="net"
+                        )
+                    model = pretrained(trained, new, device)
+                elif net is not None:
                     model = adopted(net, trained, new, device, skip_unreadable)
                 elif trained.given():
                     raise UserError(
-                        "it describes a trained network: say what builds it, with --net "
+                        "it describes a trained network: say which, with --backbone NAME or --net "
                         "package.module:function",
                         option=trained.given()[0],
                     )
-            size = model.metadata.shape[-1] if model else new.image_size or IMAGE_SIZE
-            samples = read_images(
-                gather, folder, size=size, held_out=held_out, skip=skip_unreadable
-            )
-            if model is None:
-                model = create(samples, device=device, **in_python(new))
+            if model is None or model.frozen is None:
+                size = model.metadata.square if model else new.image_size or IMAGE_SIZE
+                samples = read_images(
+                    gather, folder, size=size, held_out=held_out, skip=skip_unreadable
+                )
+                if model is None:
+                    model = create(samples, device=device, **in_python(new))
             with _continued(lesson_file(into)):
                 with console.progress(lines=True) as sink:
-                    keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
-                    learned = teach(
-                        model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
-                    )
+                    if model.frozen is not None:
+                        learned = model.learn(
+                            folder,
+                            epochs=epochs,
+                            lr=lr,
+                            held_out=held_out,
+                            more=more,
+                            skip_unreadable=skip_unreadable,
+                            sink=sink,
+                        )
+                    else:
+                        keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
+                        learned = teach(
+                            model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
+                        )
                 before = None
                 if exists and learned.learn_again:
                     places = names_before(into)  # a killed command may have kept it already
@@ -253,8 +281,16 @@ def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> 
     if learned.losses:
         first, last = learned.losses[0], learned.losses[-1]
         console.say(f"\ntraining loss {first:.2f} in the first epoch, {last:.2f} in the last")
+    if learned.head is not None:
+        others = ", ".join(f"{HEADS[name]} {rate:.1f}" for name, rate in learned.heads.items())
+        rates = f" (on held-out images: {others})" if others else ""
+        console.say(f"\nwhat answers: {HEADS[learned.head]}{rates}")
     for concern in learned.concerns:
         console.say(f"\nWARNING: {concern}")
-    memory = None if without_memory else model.learner.memory
-    kept = "" if memory is None else f", with a memory of {len(memory)} images"
+    kept, memory = "", model.learner.memory
+    if model.frozen is not None:
+        kept = f", with the features of {len(model.frozen.stored)} images and no image"
+    elif memory is not None:
+        kept = f", with a memory of {len(memory)} images"
+    kept = "" if without_memory else kept
     console.say(f"\nwritten to {shown(into)}{kept}")

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Device, Json, Paths, Switch, Threads, app
+from bntricks.cli.app import Count, Device, Imports, Json, Paths, Switch, Threads, app, import_all
 from bntricks.cli.models import (
     Net,
     SkipUnreadable,
@@ -47,6 +47,7 @@ def predict(
     unknown: Path | None = None,
     false_acceptance: Share | None = None,
     net: Net = None,
+    imports: Imports = (),
     skip_unreadable: SkipUnreadable = False,
     device: Device = "cpu",
     threads: Threads = 1,
@@ -89,8 +90,9 @@ def predict(
     csv
         Print the same as CSV.
     """
-    from bntricks.streams.files.image_files import find_images, read_files
+    from bntricks.streams.files.image_files import find_images, read_blocks
 
+    import_all(imports)
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
     if false_acceptance is not None and (unknown is None or threshold is not None):
@@ -103,7 +105,7 @@ def predict(
     shape = opened.metadata.shape
     if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
         raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
-    photos = read_images(read_files, find_images(images), shape[-1], skip=skip_unreadable)
+    files = find_images(images)
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
     elif threshold is not None:
@@ -113,9 +115,15 @@ def predict(
         )
     every = len(opened.classes)
     ranked = every if probabilities else min(top, every)
-    with stdout_reserved():
-        answers = opened.answer(photos.x, top=ranked, threshold=threshold) if len(photos.x) else ()
-    answered = list(zip(map(str, photos.files), answers, strict=True))
+    answered: list[tuple[str, Answer]] = []
+    with stdout_reserved(), console.reporting() as report:
+        blocks = read_blocks(files, opened.metadata.square, skip=skip_unreadable, report=report)
+        for photos in blocks:
+            if len(photos.x):
+                answers = opened.answer(photos.x, top=ranked, threshold=threshold)
+                answered += zip(map(str, photos.files), answers, strict=True)
+            for line in photos.unreadable:
+                console.complain(f"{line}; left out")
     columns = opened.classes if probabilities else ()
     if json:
         print_json([_as_json(path, each, top, columns, threshold) for path, each in answered])
@@ -135,6 +143,7 @@ def export(
     safetensors: Path | None = None,
     card: Path | None = None,
     net: Net = None,
+    imports: Imports = (),
     force: Switch = False,
 ) -> None:
     """Write a model for use elsewhere.
@@ -165,6 +174,7 @@ def export(
     from bntricks.model.export import to_onnx, to_pt2
     from bntricks.model.file import pack
 
+    import_all(imports)
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
     if not targets:
         raise UserError(
@@ -209,7 +219,7 @@ def _measured(
     from bntricks.model.answers import FALSE_ACCEPTANCE
     from bntricks.streams.files.image_files import find_images, read_files
 
-    files, size = find_images([folder]), model.metadata.shape[-1]
+    files, size = find_images([folder]), model.metadata.square
     names = {folder.resolve().name, *(part for f in files for part in f.relative_to(folder).parts)}
     if learned := sorted(names.intersection(model.classes)):
         raise UserError(

@@ -18,7 +18,7 @@ from bntricks.errors import UserError, abbreviated
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.image import in_blocks
+from bntricks.streams.files.image import Square, in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 View = Callable[[Tensor], Tensor]
@@ -45,7 +45,7 @@ def image_groups(
     classes: Sequence[str],
     view: View,
     *,
-    size: int,
+    size: int | Square,
 ) -> BatchesByGroup:
     """The images of each group of class names; a label is the class's position in `classes`."""
     source, leave_out = photos.source, photos.leave_out
@@ -130,7 +130,7 @@ def _adjustment(error: Exception) -> tuple[str, str]:
 
 
 def _batches(
-    source: Folder, labelled_files: Sequence[tuple[str, int]], view: View, size: int
+    source: Folder, labelled_files: Sequence[tuple[str, int]], view: View, size: int | Square
 ) -> Iterator[Labelled]:
     # Classes are mixed within every batch, in the same order on every pass.
     order = torch.randperm(len(labelled_files), generator=Generator().manual_seed(0)).tolist()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
     """The card in Markdown; `verdict` is the doctor's."""
-    answered = answers(model, model.held_out)
+    answered = answers(model, model.tests)
     parts = [
         f"# {plain(title)}",
         _overview(model),
@@ -48,12 +48,15 @@ def plain(text: str) -> str:
 def _overview(model: Model) -> str:
     metadata = model.metadata
     network = metadata.network
-    kind = (
-        "a network that was trained elsewhere and adopted"
-        if network is None
-        else f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
-        f"{network.blocks}"
-    )
+    if metadata.backbone is not None:
+        kind = f"{metadata.backbone.name}, pretrained and frozen"
+    elif network is None:
+        kind = "a network that was trained elsewhere and adopted"
+    else:
+        kind = (
+            f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
+            f"{network.blocks}"
+        )
     rows = [
         ("classes", str(len(model.classes))),
         ("network", f"{kind}, {sum(p.numel() for p in model.net.parameters()):,} parameters"),
@@ -61,6 +64,11 @@ def _overview(model: Model) -> str:
         ("learns by", f"{metadata.method}, {metadata.optimiser}, {metadata.schedule} rate"),
         ("made with", ", ".join(f"{name} {v}" for name, v in metadata.versions.items())),
     ]
+    if metadata.backbone is not None:
+        rows[3:4] = [
+            ("licence of its weights", metadata.backbone.licence),
+            ("classifier", metadata.backbone.head or "none yet"),
+        ]
     if metadata.view is not None:
         mean, std = (
             ", ".join(f"{value:.4g}" for value in values)

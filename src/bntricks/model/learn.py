@@ -5,7 +5,7 @@ and what that did to the classes it knew is measured on images it never trained 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -17,7 +17,7 @@ from bntricks.errors import RunError, UserError
 from bntricks.model.create import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
-from bntricks.model.samples import ClassSamples, check_samples, gather
+from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
@@ -61,9 +61,21 @@ def learn(
     on. `sink` is told how it goes. If this fails or is interrupted, the model is as it was.
     """
     check_can_learn(model)
+    check_share(held_out)
+    if model.frozen is not None:
+        from bntricks.model.pretrained import teach_features
+
+        for option, value in (("epochs", epochs), ("lr", lr)):
+            if value is not None:
+                raise UserError(
+                    "a frozen trunk is not trained: leave it out", option=option, value=value
+                )
+        return teach_features(
+            model, images, held_out=held_out, more=more, skip=skip_unreadable, sink=sink
+        )
     samples = gather(
         images,
-        size=model.metadata.shape[-1],
+        size=model.metadata.square,
         held_out=held_out,
         skip=skip_unreadable,
         report=reported(sink),
@@ -95,7 +107,9 @@ def teach(
     if lr is not None:
         check_rate(lr)
     check_samples(metadata, samples.train.x)
-    known = _check_classes(model, samples, more=more)
+    known = check_classes(model, samples.names, more=more)
+    if len(samples.train) < 2:
+        raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
     outputs = torch.tensor([names.index(name) for name in samples.names])
@@ -257,10 +271,10 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
     return ClassSamples(names, of_remaining(train), of_remaining(test), samples.unreadable)
 
 
-def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[str]:
-    """The classes among these that the model knows."""
+def check_classes(model: Model, names: Sequence[str], *, more: bool) -> list[str]:
+    """The classes among these that the model knows. Fail if it cannot learn them now."""
     metadata, policy = model.metadata, model.learner.method.memory
-    known = [name for name in samples.names if name in metadata.classes]
+    known = [name for name in names if name in metadata.classes]
     if known and not more:
         raise UserError(
             f"the model knows {', '.join(map(repr, known[:5]))} already: give new classes only, or "
@@ -272,10 +286,8 @@ def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[s
             f"{metadata.method} shares out its memory as classes come, once: it cannot learn more "
             "images of a known class; er-even-bnt can"
         )
-    if len(samples.train) < 2:
-        raise UserError("there is one image to learn from: BatchNorm needs at least two")
     if policy is not None and policy.one_each is not None:
-        classes, tasks = len(metadata.classes) + len(samples.names), len(metadata.taught) + 1
+        classes, tasks = len(metadata.classes) + len(names), len(metadata.taught) + 1
         needed = {"class": classes, "task": tasks}[policy.one_each]
         if metadata.memory < needed:
             raise UserError(

@@ -1,0 +1,304 @@
+"""A model that begins with a pretrained network. Its trunk is frozen: features are computed once,
+and what is learned of them is a linear layer, made from sums over images that no order changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bntricks.errors import UserError
+from bntricks.model.create import build, protocol, today
+from bntricks.model.heads import Statistics, accuracy, all_layers, calibrated
+from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing, Pretrained
+from bntricks.model.model import Model
+from bntricks.model.options import Protocol
+from bntricks.model.samples import ClassSamples, check_samples, gather, testing
+from bntricks.model.summary import Learned, answers, summarise
+from bntricks.networks.backbones import ImageInput, find_backbone
+from bntricks.networks.head import features, keep_outputs, last_linear, return_scores
+from bntricks.networks.imported import summary
+from bntricks.networks.registry import channels_last
+from bntricks.networks.weights import load_weights
+from bntricks.norm import mode
+from bntricks.recipes.lesson import Lesson
+from bntricks.recipes.policies import evenly
+from bntricks.streams import Images
+from bntricks.streams.files.image import Square
+from bntricks.streams.files.image_files import class_files, read_blocks
+from bntricks.streams.files.progress import Report
+from bntricks.training.events import Sink, reported
+
+AT_ONCE = 2048
+"""Rows whose scatter is computed at once, in float64."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """What a model knows of images by their features alone."""
+
+    statistics: Statistics
+    stored: Images
+    """Features in float16 of training images, as many as the memory holds."""
+    tests: Images
+    """Those of all held-out images."""
+    seen: Images
+    """A fingerprint of every image, of which no pixel can be told, to recognise it by."""
+
+    @classmethod
+    def empty(cls, width: int) -> Frozen:
+        """Of no image."""
+        no_labels = torch.zeros(0, dtype=torch.int64)
+        no_features = Images(torch.zeros(0, width, dtype=torch.float16), no_labels)
+        return cls(Statistics.empty(width), no_features, no_features, Images(no_labels, no_labels))
+
+    def without(self, outputs: Tensor) -> Frozen:
+        """That of the classes which are left: the new number of each, or -1."""
+
+        def left(images: Images) -> Images:
+            y = outputs[images.y]
+            return Images(images.x[y >= 0], y[y >= 0])
+
+        statistics = self.statistics.kept((outputs >= 0).nonzero().flatten().tolist())
+        return Frozen(statistics, left(self.stored), left(self.tests), left(self.seen))
+
+
+def create_pretrained(
+    name: str,
+    *,
+    weights: Path | str | None = None,
+    preprocessing: ImageInput | None = None,
+    image_size: int | None = None,
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+    crop: float | None = None,
+    interpolation: str | None = None,
+    augment: bool = True,
+    device: str = "cpu",
+    **options: Any,
+) -> Model:
+    """A model around this backbone that knows no class yet. Images are prepared as the weights say,
+    or as `preprocessing` does, but for what is given by name. Further `options` are those of
+    `Protocol`."""
+    how = Protocol.of(**options)
+    made = find_backbone(name)(weights is None)
+    if weights is not None:
+        load_weights(made.net, Path(weights))
+    own = preprocessing or (made.input if weights is None else None)
+    given = {"mean": tuple(mean), "std": tuple(std), "crop": crop, "interpolation": interpolation}
+    if own is None and not (mean and std and image_size):
+        raise UserError(
+            "nothing says how these weights were shown images: give image_size, mean and std, or "
+            "the JSON file that came with them",
+            remedy="preprocessing",
+        )
+    own = replace(own or ImageInput(None, (), ()), **{k: v for k, v in given.items() if v})
+    size = image_size or own.size
+    if size is None:
+        raise UserError("it is not said: how large are its images?", option="image_size")
+    view = Preprocessing.of(
+        **{k: v for k, v in asdict(own).items() if k != "size"},
+        pad=size // 8 if augment else 0,
+        flip=augment,
+    )
+    metadata = Metadata.of(
+        **protocol(how),
+        network=None,
+        backbone=Pretrained(name=name, licence=made.licence),
+        shape=(3, size, size),
+        view=view,
+    )
+    net = prepared(made.net)
+    learner = build(metadata, net, 0, device)
+    net.eval()
+    return Model(learner, metadata, frozen=Frozen.empty(_width(net, metadata)))
+
+
+def prepared(net: nn.Module) -> nn.Module:
+    """The network with a plain linear layer without outputs in place of its last one."""
+    old = last_linear(net)
+    path = next(path for path, module in net.named_modules() if module is old)
+    net.set_submodule(path, nn.Linear(old.in_features, 1))
+    keep_outputs(net, [])
+    return channels_last(return_scores(net))
+
+
+def _width(net: nn.Module, metadata: Metadata) -> int:
+    """How many features it computes. Fail if it does not take such images."""
+    black, width = torch.zeros(2, *metadata.shape), last_linear(net).in_features
+    device = next(net.parameters()).device
+    try:
+        with mode(net, training=False), torch.no_grad():
+            shape = list(features(net, black.to(device)).shape)
+    except Exception as error:
+        raise UserError(
+            f"the network cannot take images of {list(metadata.shape)}: {summary(error)}; give a "
+            "different size",
+            remedy="image_size",
+        ) from error
+    if shape != [2, width]:
+        raise UserError(
+            f"the last layer of this network sees {shape} for two images, and features are "
+            f"{[2, width]}: choose another network"
+        )
+    return width
+
+
+def teach_features(
+    model: Model,
+    images: Any,
+    *,
+    held_out: float,
+    more: bool,
+    skip: bool,
+    sink: Sink,
+) -> Learned:
+    """Learn new classes, or more of known ones, in one pass over their images."""
+    from bntricks.model.learn import check_classes  # which calls this
+
+    frozen, metadata = model.frozen, model.metadata
+    assert frozen is not None
+    pictures = open_pictures(images, metadata, skip=skip, report=reported(sink))
+    check_classes(model, pictures.names, more=more)
+    samples, seen = _embedded(model, pictures, held_out, reported(sink))
+    known = [name for name in samples.names if name in metadata.classes]
+    new = tuple(name for name in samples.names if name not in known)
+    classes = (*metadata.classes, *new)
+    outputs = torch.tensor([classes.index(name) for name in samples.names])
+    train, test, seen = (
+        Images(part.x, outputs[part.y]) for part in (samples.train, samples.test, seen)
+    )
+    tests = _joined(frozen.tests, Images(test.x.half(), test.y))
+    known_yet = tests.y < len(metadata.classes)
+    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+
+    statistics = frozen.statistics
+    for x, y in zip(train.x.split(AT_ONCE), train.y.split(AT_ONCE), strict=True):
+        statistics = statistics.added(Images(x, y), len(classes))
+    stored = _joined(frozen.stored, Images(train.x.half(), train.y))
+    insertion = model.learner.generators.memory_insertion
+    chosen = evenly(stored.y, metadata.memory, insertion)
+    stored = Images(stored.x[chosen], stored.y[chosen])
+    layers = all_layers(statistics, stored, tests)
+    rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
+    best = max(rates, key=lambda name: rates[name], default=next(iter(layers)))
+
+    serve(model.net, *calibrated(layers[best], tests))
+    seen_before = tuple(range(len(metadata.classes)))
+    later = tuple(range(len(metadata.classes), len(classes)))
+    model.learner.state.lesson = Lesson(len(metadata.taught) + 1, later, seen_before)
+    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen))
+    task = LearnedTask(classes=new, images=len(train), epochs=0, date=today(), more=tuple(known))
+    about = metadata.backbone
+    assert about is not None
+    changes = {
+        "taught": (*metadata.taught, task),
+        "backbone": about.model_copy(update={"head": best}),
+    }
+    model.metadata = metadata.model_copy(update=changes)
+    learned = summarise(model, before, images=len(train), unreadable=samples.unreadable, losses=())
+    return replace(learned, heads=rates, head=best)
+
+
+def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
+    """Make these the network's last layer."""
+    head = last_linear(net)
+    head.weight, head.bias = (nn.Parameter(part.to(head.weight.device)) for part in (weight, bias))
+    head.out_features = len(bias)
+
+
+def feature_scores(model: Model, x: Tensor) -> Tensor:
+    """A score for every class, from stored features."""
+    head = last_linear(model.net)
+    with torch.no_grad():
+        return F.linear(x.to(head.weight.device).float(), head.weight, head.bias).cpu()
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Images of classes, which are read a block at a time."""
+
+    names: tuple[str, ...]
+    count: int
+    blocks: Iterator[tuple[Images, tuple[str, ...]]]
+    """Images, and a line for each that was left out."""
+
+
+def open_pictures(given: Any, metadata: Metadata, *, skip: bool, report: Report) -> Pictures:
+    """A folder of class folders is not read yet; anything else is in memory already."""
+    if isinstance(given, str | Path):
+        by_class = class_files(Path(given))
+        labels = {file: label for label, files in enumerate(by_class.values()) for file in files}
+        return Pictures(tuple(by_class), len(labels), _read(labels, metadata.square, skip))
+    samples = given if isinstance(given, ClassSamples) else gather(given, size=metadata.square)
+    check_samples(metadata, samples.train.x)
+    parts = zip(samples.train.x.split(128), samples.train.y.split(128), strict=True)
+    blocks = ((Images(x, y), ()) for x, y in parts)
+    return Pictures(samples.names, len(samples.train), blocks)
+
+
+def _read(
+    labels: dict[Path, int], square: Square, skip: bool
+) -> Iterator[tuple[Images, tuple[str, ...]]]:
+    for part in read_blocks(list(labels), square, skip=skip):
+        yield Images(part.x, torch.tensor([labels[f] for f in part.files])), part.unreadable
+
+
+def _embedded(
+    model: Model, pictures: Pictures, held_out: float, report: Report
+) -> tuple[ClassSamples, Images]:
+    """Features of the images that the model has not seen, and their fingerprints. Classes of which
+    none is left are left out."""
+    assert model.frozen is not None
+    seen = set(model.frozen.seen.x.tolist())
+    x, y, marks, unreadable, done = [], [], [], list[str](), 0
+    for images, left_out in pictures.blocks:
+        own = fingerprints(images.x)
+        rows = torch.tensor([mark not in seen for mark in own.tolist()], dtype=torch.bool)
+        if rows.any():
+            x.append(model.learner.state.features(images.x[rows]).cpu())
+            y.append(images.y[rows])
+            marks.append(own[rows])
+        unreadable += left_out
+        done += len(images) + len(left_out)
+        report("computing features", done, pictures.count)
+    if not x:
+        raise UserError("the model has all these images already: give others")
+    every, mark = Images(torch.cat(x), torch.cat(y)), torch.cat(marks)
+    remaining = sorted(set(every.y.tolist()))
+    place = torch.full((len(pictures.names),), -1)
+    place[remaining] = torch.arange(len(remaining))
+    labels = place[every.y]
+    test = torch.zeros(len(every), dtype=torch.bool)
+    for label, name in enumerate(pictures.names[k] for k in remaining):
+        own = (labels == label).nonzero().flatten()
+        if len(own) < 2 and held_out:
+            raise UserError(
+                f"the class {name!r} has one image: it needs at least two, one to train and one to "
+                "test"
+            )
+        test[own] = testing(len(own), held_out)
+    samples = ClassSamples(
+        tuple(pictures.names[k] for k in remaining),
+        Images(every.x[~test], labels[~test]),
+        Images(every.x[test], labels[test]),
+        tuple(unreadable),
+    )
+    return samples, Images(mark, labels)
+
+
+def fingerprints(x: Tensor) -> Tensor:
+    """64 bits of a hash of each image, as it is given to the network."""
+    digests = (hashlib.sha256(own.numpy().tobytes()).digest()[:8] for own in x.contiguous())
+    return torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
+
+
+def _joined(first: Images, second: Images) -> Images:
+    return Images(torch.cat([first.x, second.x]), torch.cat([first.y, second.y]))
