@@ -57,8 +57,9 @@ def predict(
     """Say which class each image belongs to, and how probable that is.
 
     A network knows no other classes than those it learned, and gives every image one of them.
-    With a threshold it may answer "unknown". How many images of other classes are nevertheless
-    taken for known ones is measured on a folder of such images, given as --unknown.
+    With a threshold it may answer "unknown". What that costs is measured first: on the model's own
+    held-out images, and on a folder of images of other classes, given as --unknown. A threshold
+    that refuses most known images, or accepts unknown ones no less often, is not used.
 
     Examples:
 
@@ -76,7 +77,9 @@ def predict(
     probabilities
         Add the probability of every class.
     threshold
-        Answer "unknown" unless the likeliest class is more probable than this.
+        Answer "unknown" unless the likeliest class is more probable than this. With a pretrained
+        backbone: unless the image is more familiar than this share of the model's own held-out
+        images, so that 0.05 refuses about 5% of those.
     unknown
         A folder of images of other classes, on which to measure how many of them pass the
         threshold. Without --threshold one is chosen: on one half of them, measured on the other.
@@ -85,8 +88,8 @@ def predict(
         [default: 0.05].
     json
         Print an array of {path, label, probability}; the label is null where it is unknown, and
-        there is also the `threshold`. With --top there are also `candidates`, with
-        --probabilities there is also an object of these.
+        there are also the `threshold` and the `confidence` it is compared with. With --top there
+        are also `candidates`, with --probabilities there is also an object of these.
     csv
         Print the same as CSV.
     """
@@ -109,10 +112,7 @@ def predict(
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
     elif threshold is not None:
-        console.complain(
-            "how many images of other classes pass this threshold is not known: give a folder of "
-            "some as --unknown to measure it"
-        )
+        _checked(opened, threshold)
     every = len(opened.classes)
     ranked = every if probabilities else min(top, every)
     answered: list[tuple[str, Answer]] = []
@@ -144,6 +144,7 @@ def export(
     card: Path | None = None,
     net: Net = None,
     imports: Imports = (),
+    threshold: Share | None = None,
     force: Switch = False,
 ) -> None:
     """Write a model for use elsewhere.
@@ -168,6 +169,9 @@ def export(
     card
         A model card to write, in Markdown: what was learned when, accuracy by class on held-out
         images, and what the doctor says.
+    threshold
+        With --onnx and --pt2: a third output, `accepted`, [N], says whether an image may be of a
+        known class, as with `bnt predict --threshold`.
     force
         Replace files that are there already.
     """
@@ -185,11 +189,15 @@ def export(
     _check_ending(pt2, ".pt2", "a torch.export")
     opened = open_model(model, net=net)
     contents, notes = {}, {}
+    if threshold is not None:
+        if onnx is None and pt2 is None:
+            raise UserError("it is for --onnx and --pt2: leave it out", option="threshold")
+        _checked(opened, threshold)
     if onnx is not None:
-        contents[onnx], difference = to_onnx(opened)
+        contents[onnx], difference = to_onnx(opened, threshold)
         notes[onnx] = f"; onnxruntime's probabilities agree to {difference:.1g}"
     if pt2 is not None:
-        contents[pt2], difference = to_pt2(opened)
+        contents[pt2], difference = to_pt2(opened, threshold)
         notes[pt2] = f"; its probabilities agree to {difference:.1g}"
     if safetensors is not None:
         contents[safetensors] = pack(opened, memory=False)
@@ -232,12 +240,27 @@ def _measured(
     rate = FALSE_ACCEPTANCE if rate is None else rate
     with stdout_reserved():
         passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
+    assert passed.unknown is not None
     known = f", and {passed.known} of its own held-out images" if passed.known else ""
     console.complain(
         f"a threshold of {passed.threshold:.6g} accepts {passed.unknown} of the "
         f"{passed.unknown.images} images of unknown classes{known} (95% intervals)"
     )
+    passed.check()
     return passed.threshold
+
+
+def _checked(model: Model, threshold: float) -> None:
+    """Say what this threshold costs, on stderr; fail if it is useless."""
+    passed = model.acceptance(threshold=threshold)
+    cost = "what it costs is not known, as the model has no held-out images"
+    if passed.known is not None:
+        cost = f"it accepts {passed.known} of the model's own held-out images (95% interval)"
+    console.complain(
+        f"a threshold of {threshold:.6g}: {cost}; how many images of other classes pass is not "
+        "known: give a folder of some as --unknown to measure it"
+    )
+    passed.check()
 
 
 def _as_json(
@@ -249,7 +272,7 @@ def _as_json(
         "probability": answer.probability,
     }
     if threshold is not None:
-        value["threshold"] = threshold
+        value |= {"threshold": threshold, "confidence": answer.confidence}
     if top > 1:
         value["candidates"] = [asdict(each) for each in answer.candidates[:top]]
     if columns:

@@ -109,14 +109,15 @@ def answer(
 
 def confidence(model: Model, scores: Tensor) -> Tensor:
     """What a threshold is compared with, from 0 to 1: the probability of the likeliest class. On a
-    frozen trunk it is the share of the model's own held-out images whose highest score is lower:
-    so a threshold of 0.05 refuses about 5% of images like those."""
+    frozen trunk it is the share of the model's own held-out images whose highest score is no
+    higher: so a threshold of 0.05 refuses about 5% of images like those."""
     if model.frozen is None:
         return scores.softmax(1).max(1).values.double()
     own = model.frozen.highest
     if not len(own):
         raise UserError("nothing was held out to measure a threshold on: leave it out")
-    return torch.searchsorted(own, scores.max(1).values.contiguous()).double() / len(own)
+    highest = scores.max(1).values
+    return torch.searchsorted(own, highest, right=True).double() / len(own)
 
 
 def acceptance(

@@ -51,6 +51,9 @@ def remove(model: Model, names: Sequence[str]) -> None:
         _keep_samples(learner.memory, outputs, kept)
     if model.frozen is not None:
         model.frozen = model.frozen.without(outputs)
+        if len(tests := model.frozen.tests):
+            highest = model.test_scores(tests.x).max(1).values.sort().values
+            model.frozen = replace(model.frozen, highest=highest)
     if model.held_out is not None:
         y = outputs[model.held_out.y]
         model.held_out = Images(model.held_out.x[y >= 0], y[y >= 0])

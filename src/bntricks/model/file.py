@@ -104,6 +104,7 @@ def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tens
         tensors |= _under("means", fitted)
     if model.frozen is not None:
         tensors |= _under("statistics", model.frozen.statistics.state_dict())
+        tensors["known.highest"] = model.frozen.highest
     description = metadata.model_copy(update=changes).model_dump(mode="json")
     # Views of one storage would be refused, so each tensor is copied.
     copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
@@ -214,7 +215,13 @@ def _network(
         grow(return_scores(net), max(outputs, head.out_features), torch.Generator())
         keep_outputs(net, range(outputs))  # classes may have been removed
     elif metadata.backbone is not None:
-        net = prepared(find_backbone(metadata.backbone.name)(False).net)
+        try:
+            net = prepared(find_backbone(metadata.backbone.name)(False).net)
+        except UserError as error:
+            raise UnusableError(
+                f"{error.message}; if its backbone is your own, import what registers it",
+                remedy="import",
+            ) from None
         serve(net, torch.zeros(outputs, last_linear(net).in_features), torch.zeros(outputs))
     elif metadata.network is not None:
         with torch.device("meta"):
@@ -285,7 +292,10 @@ def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str)
 def _frozen(metadata: Metadata, net: nn.Module, tensors: Tensors) -> Frozen:
     classes, width = len(metadata.classes), last_linear(net).in_features
     statistics = Statistics.from_state(_section(tensors, "statistics"), classes, width)
-    frozen = replace(Frozen.empty(width), statistics=statistics)
+    highest = tensors["known.highest"]
+    if highest.dtype != torch.float32 or highest.dim() != 1 or not highest.isfinite().all():
+        raise ValueError("scores of known images that are not numbers")
+    frozen = replace(Frozen.empty(width), statistics=statistics, highest=highest.sort().values)
     for name in FEATURES if metadata.with_memory else ():
         part, like = _section(tensors, name), getattr(frozen, name).x
         x, y = part["features"], _labels(part["labels"], classes)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bntricks.streams import Images
 
-TEMPERATURES = torch.logspace(-2, 3, 126)
+TEMPERATURES = torch.logspace(-1, 3, 101)
 """By one of which scores are divided, so that probabilities fit held-out images."""
 SHRINKAGE, SHRINKAGES = 0.5, (0.1, 0.3, 0.5, 0.7, 0.9)
 """Of the covariance: where nothing is held out, and those that held-out images choose from."""
@@ -82,10 +82,10 @@ class Statistics:
         own = torch.zeros_like(old).index_add(0, images.y, x) / more.clamp(min=1)[:, None]
         counts = before + more
         # Of both parts together (parallel variance): the distance between their means counts too.
-        weight = before * more / counts.clamp(min=1)
-        centred, between = x - own[images.y], (own - old) * weight.sqrt()[:, None]
+        share = more / counts.clamp(min=1).double()
+        centred, between = x - own[images.y], (own - old) * (before * share).sqrt()[:, None]
         scatter = self.scatter + centred.T @ centred + between.T @ between
-        means = old + (own - old) * (more / counts.clamp(min=1))[:, None]
+        means = old + (own - old) * share[:, None]
         freedom = self.freedom + len(images) - int(((before == 0) & (more > 0)).sum())
         return Statistics(counts, means, scatter, freedom)
 

@@ -92,7 +92,7 @@ def _understood(values: Mapping[str, Any]) -> ImageInput:
         before = values.get("size") if values.get("do_center_crop") else None
         before = before.get("shortest_edge") if isinstance(before, Mapping) else before
         crop = side / before if side and before and side < before else 1.0
-    kind = values.get("interpolation", PILLOW.get(values.get("resample", 2), "bilinear"))
+    kind = values.get("interpolation") or PILLOW.get(values.get("resample"), "area")
     return ImageInput(side, tuple(mean), tuple(std), float(crop), kind)
 
 

@@ -51,13 +51,21 @@ class Frozen:
     """Those of all held-out images."""
     seen: Images
     """A fingerprint of every image, of which no pixel can be told, to recognise it by."""
+    highest: Tensor
+    """The highest score of each held-out image, sorted: what images of known classes have."""
 
     @classmethod
     def empty(cls, width: int) -> Frozen:
         """Of no image."""
         no_labels = torch.zeros(0, dtype=torch.int64)
         no_features = Images(torch.zeros(0, width, dtype=torch.float16), no_labels)
-        return cls(Statistics.empty(width), no_features, no_features, Images(no_labels, no_labels))
+        return cls(
+            Statistics.empty(width),
+            no_features,
+            no_features,
+            Images(no_labels, no_labels),
+            torch.zeros(0),
+        )
 
     def without(self, outputs: Tensor) -> Frozen:
         """That of the classes which are left: the new number of each, or -1."""
@@ -67,7 +75,9 @@ class Frozen:
             return Images(images.x[y >= 0], y[y >= 0])
 
         statistics = self.statistics.kept((outputs >= 0).nonzero().flatten().tolist())
-        return Frozen(statistics, left(self.stored), left(self.tests), left(self.seen))
+        return Frozen(
+            statistics, left(self.stored), left(self.tests), left(self.seen), self.highest
+        )
 
 
 def create_pretrained(
@@ -99,7 +109,9 @@ def create_pretrained(
             "the JSON file that came with them",
             remedy="preprocessing",
         )
-    own = replace(own or ImageInput(None, (), ()), **{k: v for k, v in given.items() if v})
+    own = replace(
+        own or ImageInput(None, (), ()), **{k: v for k, v in given.items() if v not in (None, ())}
+    )
     size = image_size or own.size
     if size is None:
         raise UserError("it is not said: how large are its images?", option="image_size")
@@ -194,8 +206,9 @@ def teach_features(
     seen_before = tuple(range(len(metadata.classes)))
     later = tuple(range(len(metadata.classes), len(classes)))
     model.learner.state.lesson = Lesson(len(metadata.taught) + 1, later, seen_before)
-    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen))
-    task = LearnedTask(classes=new, images=len(train), epochs=0, date=today(), more=tuple(known))
+    highest = feature_scores(model, tests.x).max(1).values.sort().values
+    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen), highest)
+    task = LearnedTask(classes=new, images=len(train), epochs=1, date=today(), more=tuple(known))
     about = metadata.backbone
     assert about is not None
     changes = {
