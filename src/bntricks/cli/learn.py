@@ -285,6 +285,15 @@ def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> 
         others = ", ".join(f"{HEADS[name]} {rate:.1f}" for name, rate in learned.heads.items())
         rates = f" (on held-out images: {others})" if others else ""
         console.say(f"\nwhat answers: {HEADS[learned.head]}{rates}")
+    if learned.phi is not None and learned.phi.chosen != "as trained":
+        rates = "; ".join(
+            f"{name} {first:.1f} and {second:.1f}"
+            for name, (first, second) in learned.phi.accuracy.items()
+        )
+        console.say(
+            f"\nrunning statistics: {learned.phi.chosen} (accuracy on the half of the held-out "
+            f"images that chose, and on the half that confirms: {rates})"
+        )
     for concern in learned.concerns:
         console.say(f"\nWARNING: {concern}")
     kept, memory = "", model.learner.memory

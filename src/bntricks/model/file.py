@@ -295,14 +295,14 @@ def _frozen(metadata: Metadata, net: nn.Module, tensors: Tensors) -> Frozen:
     highest = tensors["known.highest"]
     if highest.dtype != torch.float32 or highest.dim() != 1 or not highest.isfinite().all():
         raise ValueError("scores of known images that are not numbers")
-    frozen = replace(Frozen.empty(width), statistics=statistics, highest=highest.sort().values)
+    frozen, parts = Frozen.empty(width), dict[str, Any]()
     for name in FEATURES if metadata.with_memory else ():
         part, like = _section(tensors, name), getattr(frozen, name).x
         x, y = part["features"], _labels(part["labels"], classes)
         if (x.dtype, x.shape) != (like.dtype, (len(y), *like.shape[1:])) or not x.isfinite().all():
             raise ValueError(f"features of {list(x.shape)}, where its network has {width}")
-        frozen = replace(frozen, **{name: Images(x, y)})
-    return frozen
+        parts[name] = Images(x, y)
+    return replace(frozen, statistics=statistics, highest=highest.sort().values, **parts)
 
 
 def _images(metadata: Metadata, part: Tensors) -> Images | None:

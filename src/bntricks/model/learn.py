@@ -17,6 +17,7 @@ from bntricks.errors import RunError, UserError
 from bntricks.model.create import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
+from bntricks.model.phi import lagging, settle_phi
 from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
@@ -120,7 +121,7 @@ def teach(
     known_yet = tests.y < len(metadata.classes)
     before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
-    lr = metadata.lr if lr is None else lr
+    lr, steps = metadata.lr if lr is None else lr, learner.cost.steps
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
@@ -136,6 +137,7 @@ def teach(
                 sink=sink,
                 kept=kept,
             )
+            decision = settle_phi(learner, tests)
     except RunError:  # it would fail again
         if kept is not None:
             kept.remove()
@@ -145,13 +147,18 @@ def teach(
     )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    return summarise(
+    learned = summarise(
         model,
         before,
         images=len(train),
         unreadable=samples.unreadable,
         losses=losses,
     )
+    lag = None
+    if decision is None or decision.chosen != "re-estimated":
+        lag = lagging(learner, learner.cost.steps - steps)
+    concerns = learned.concerns if lag is None else (*learned.concerns, lag)
+    return replace(learned, phi=decision, concerns=concerns)
 
 
 def _learn_task(

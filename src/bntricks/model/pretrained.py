@@ -102,7 +102,12 @@ def create_pretrained(
     if weights is not None:
         load_weights(made.net, Path(weights))
     own = preprocessing or (made.input if weights is None else None)
-    given = {"mean": tuple(mean), "std": tuple(std), "crop": crop, "interpolation": interpolation}
+    given: dict[str, Any] = {
+        "mean": tuple(mean),
+        "std": tuple(std),
+        "crop": crop,
+        "interpolation": interpolation,
+    }
     if own is None and not (mean and std and image_size):
         raise UserError(
             "nothing says how these weights were shown images: give image_size, mean and std, or "
@@ -192,7 +197,7 @@ def teach_features(
     before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
     statistics = frozen.statistics
-    for x, y in zip(train.x.split(AT_ONCE), train.y.split(AT_ONCE), strict=True):
+    for x, y in zip(torch.split(train.x, AT_ONCE), torch.split(train.y, AT_ONCE), strict=True):
         statistics = statistics.added(Images(x, y), len(classes))
     stored = _joined(frozen.stored, Images(train.x.half(), train.y))
     insertion = model.learner.generators.memory_insertion
@@ -252,7 +257,7 @@ def open_pictures(given: Any, metadata: Metadata, *, skip: bool, report: Report)
         return Pictures(tuple(by_class), len(labels), _read(labels, metadata.square, skip))
     samples = given if isinstance(given, ClassSamples) else gather(given, size=metadata.square)
     check_samples(metadata, samples.train.x)
-    parts = zip(samples.train.x.split(128), samples.train.y.split(128), strict=True)
+    parts = zip(torch.split(samples.train.x, 128), torch.split(samples.train.y, 128), strict=True)
     blocks = ((Images(x, y), ()) for x, y in parts)
     return Pictures(samples.names, len(samples.train), blocks)
 

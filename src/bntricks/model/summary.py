@@ -14,6 +14,7 @@ from bntricks.errors import abbreviated
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
+    from bntricks.model.phi import PhiDecision
     from bntricks.streams import Images
 
 MOST_CONFUSED = 5
@@ -77,6 +78,9 @@ class Learned:
     """On a frozen trunk: the head that serves."""
     heads: Mapping[str, float] = field(default_factory=dict)
     """The accuracy in percent of each head that was tried."""
+    phi: PhiDecision | None = None
+    """Of a network that was trained: which running statistics serve. None if there was nothing to
+    decide by."""
 
 
 def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:

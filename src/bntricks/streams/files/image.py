@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,9 @@ class Square:
     Pillow's, which average over all pixels that a new one covers."""
 
     @classmethod
-    def of(cls, size: int | Self) -> Self:
+    def of(cls, size: int | Square) -> Square:
         """A side alone stands for the whole centre square."""
-        return size if isinstance(size, cls) else cls(int(size))  # type: ignore[call-overload]
+        return cls(size) if isinstance(size, int) else size
 
 
 class Unreadable(Exception):

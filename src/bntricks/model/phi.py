@@ -1,0 +1,106 @@
+"""Which running statistics φ a lesson leaves is a decision: as it was trained, re-estimated on the
+memory, which has the same number of images of each class, or the mean of both. It is made on one
+half of the held-out images, and stands only if the other half confirms it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bntricks.norm import Moments, Statistics, layers, phi, recalibrate, swapped
+from bntricks.streams import Images
+from bntricks.training.learner import Learner
+
+FEWEST = 2
+"""Images of every class in the memory and in each half of the held-out ones, at least."""
+LEFT = 0.1
+"""The share of φ from before a lesson that is worth a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhiDecision:
+    """Which φ serves, and the accuracy in percent of each on both halves, first where it is chosen,
+    then where it is confirmed."""
+
+    chosen: str
+    accuracy: dict[str, tuple[float, float]]
+
+
+def settle_phi(learner: Learner, tests: Images) -> PhiDecision | None:
+    """Leave the network with the φ that serves best. None if there is nothing to decide by."""
+    memory, net = learner.memory, learner.net
+    if memory is None or memory.x is None or learner.method.classify.fits != "never":
+        return None
+    stored, halves = memory.y[: memory.filled].cpu(), halved(tests.y)
+    labels = set(tests.y.tolist())
+    counts = [torch.bincount(y) for y in (stored, *(tests.y[half] for half in halves))]
+    if not layers(net) or not labels or set(stored.tolist()) != labels:
+        return None
+    if any(own[sorted(labels)].min() < FEWEST for own in counts):
+        return None
+    trained = _moments(learner)
+    order = torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))
+    parts = torch.tensor_split(order.to(memory.x.device), -(-len(order) // 256))
+    recalibrate(net, (learner.view(memory.x[part], None) for part in parts))
+    balanced = _moments(learner)
+    mixed = {name: _mean(trained[name], balanced[name]) for name in trained}
+    candidates = {"as trained": trained, "re-estimated": balanced, "the mean of both": mixed}
+    accuracy = {}
+    for name, statistics in candidates.items():
+        with swapped(net, statistics):
+            accuracy[name] = class_means(learner.predict(tests.x) == tests.y, tests.y, halves)
+    chosen = better("as trained", accuracy)
+    for name, layer in layers(net).items():
+        assert layer.running_mean is not None
+        assert layer.running_var is not None
+        layer.running_mean.copy_(candidates[chosen][name].mean)
+        layer.running_var.copy_(candidates[chosen][name].var)
+    return PhiDecision(chosen, accuracy)
+
+
+def better(default: str, accuracy: dict[str, tuple[float, float]]) -> str:
+    """What is best on the first half, if it beats the default on both."""
+    best = max(accuracy, key=lambda name: accuracy[name][0])
+    beats = (mine > its for mine, its in zip(accuracy[best], accuracy[default], strict=True))
+    return best if all(beats) else default
+
+
+def halved(y: Tensor) -> tuple[Tensor, Tensor]:
+    """Every other image of each class, and the rest."""
+    first = torch.zeros(len(y), dtype=torch.bool)
+    for label in set(y.tolist()):
+        first[(y == label).nonzero().flatten()[::2]] = True
+    return first, ~first
+
+
+def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple[float, float]:
+    """Accuracy in percent on each part, with every class counting the same."""
+    first, second = (
+        float(torch.stack([right[part & (y == k)].float().mean() for k in set(y.tolist())]).mean())
+        for part in parts
+    )
+    return 100 * first, 100 * second
+
+
+def lagging(learner: Learner, steps: int) -> str | None:
+    """Say so if momentum is too low for φ to follow within a lesson."""
+    momenta = [layer.momentum for layer in layers(learner.net).values()]
+    slowest = min((m for m in momenta if m is not None), default=1.0)
+    if not 0 < slowest < 1 or (left := (1 - slowest) ** steps) < LEFT:
+        return None
+    return (
+        f"BatchNorm's momentum of {slowest:.3g} cannot follow in {steps} steps: {100 * left:.0f}% "
+        "of the running statistics are still from before. Raise it where the network is built, to "
+        "0.1, or learn for more epochs."
+    )
+
+
+def _moments(learner: Learner) -> Statistics:
+    """φ as it is."""
+    return {k: Moments(own["mean"], own["var"], 0) for k, own in phi(learner.net).items()}
+
+
+def _mean(one: Moments, other: Moments) -> Moments:
+    return Moments((one.mean + other.mean) / 2, (one.var + other.var) / 2, 0)
