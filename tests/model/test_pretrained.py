@@ -181,6 +181,7 @@ def test_images_are_prepared_as_the_weights_say_or_by_name():
     [
         ({"epochs": 3}, "frozen trunk is not trained"),
         ({"lr": 0.1}, "frozen trunk is not trained"),
+        ({"tune": True}, "begin a model that keeps images"),
         ({"held_out": 1.0}, "share of each class"),
     ],
 )
@@ -212,6 +213,64 @@ def test_weights_from_a_file_come_with_their_own_preparation(tmp_path):
         begun(weights=tmp_path / "w")
     how = {"image_size": 8, "mean": (0.5,) * 3, "std": (0.5,) * 3}
     assert torch.equal(begun(weights=tmp_path / "w", **how).net[0].weight, net[0].weight)
+
+
+def stripes(name, count, seed=0):
+    """Classes of one colour that differ in direction, which features of single pixels miss."""
+    x = np.random.default_rng([seed, len(name)]).integers(80, 120, (count, 3, 8, 8))
+    rows = x if name == "rows" else x.swapaxes(2, 3)
+    rows[:, :, ::2] += 60
+    return (rows if name == "rows" else rows.swapaxes(2, 3)).astype(np.uint8)
+
+
+def keeping():
+    model = begun(keep_images=True, memory=40, augment=False)
+    model.learn({"rows": stripes("rows", 60)})
+    return model
+
+
+def test_a_tuned_trunk_serves_if_it_is_better_on_both_halves(tmp_path):
+    model = keeping()
+    before = model.net[0].weight.clone()
+    both = {"columns": stripes("columns", 60)}
+    learned = model.learn(both, tune=True, epochs=20, lr=0.02)
+    accuracy = learned.tuning.accuracy
+    assert list(accuracy) == ["frozen", "trained", "lda", "means", "linear"]
+    assert learned.head in accuracy
+    better = learned.tuning.chosen != "frozen"
+    assert model.metadata.backbone.tuned == better
+    assert torch.equal(model.net[0].weight, before) != better
+    model.save(tmp_path / "m")
+    again = Model.load(tmp_path / "m")
+    x = torch.from_numpy(np.concatenate([stripes(n, 8, 1) for n in ("rows", "columns")]))
+    assert torch.equal(again.scores(x), model.scores(x))
+    for each in (model, again):
+        each.learn({"navy": pictures("navy", 30)})
+    assert again.frozen.stored_images.shape == (40, 3, 8, 8)
+    assert torch.equal(again.scores(x), model.scores(x))
+    again.remove(["navy"])
+    assert len(again.frozen.stored_images) == len(again.frozen.stored)
+
+
+def test_a_tuned_trunk_that_is_no_better_does_not_serve():
+    model = keeping()
+    before = {k: v.clone() for k, v in model.net.state_dict().items() if not k.startswith("6.")}
+    learned = model.learn({"navy": pictures("navy", 40)}, tune=True, epochs=1, lr=1e-9)
+    assert learned.tuning.chosen == "frozen"
+    after = model.net.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert not model.metadata.backbone.tuned
+
+
+def test_tuning_that_fails_leaves_the_model_as_it_was(monkeypatch):
+    model = keeping()
+    frozen, before = model.frozen, model.scores(unseen(["navy"]))
+    monkeypatch.setattr("bntricks.model.tune.settle_phi", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        model.learn({"navy": pictures("navy", 40)}, tune=True, epochs=1)
+    assert model.frozen is frozen
+    assert model.classes == ("rows",)
+    assert torch.equal(model.scores(unseen(["navy"])), before)
 
 
 def test_the_card_names_the_backbone_and_its_licence(known):

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from bntricks.cli import console
+from bntricks.cli.app import Switch
 from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
@@ -61,6 +62,9 @@ class TrainedNetwork(Options):
     weights say]."""
     interpolation: Interpolation | None = None
     """With --backbone: how images are resized [default: what its weights say]."""
+    keep_images: Switch = False
+    """With --backbone: keep images in the file, as many as --memory and those held out, which
+    --tune needs. Without it the file holds no image."""
 
 
 def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
@@ -75,7 +79,8 @@ def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
     if network.preprocessing is not None:
         told = read_preprocessing(network.preprocessing)
     shown_how = network.model_dump(
-        include={"weights", "mean", "std", "crop", "interpolation"}, exclude_unset=True
+        include={"weights", "mean", "std", "crop", "interpolation", "keep_images"},
+        exclude_unset=True,
     )
     return Model.create(
         backbone=network.backbone,
@@ -109,7 +114,7 @@ def adopted(
     for name in ("width", "blocks", "stages"):
         if name in new.given():
             raise UserError("it is for our own ResNet: leave it out with --net", option=name)
-    for name in ("crop", "interpolation"):
+    for name in ("crop", "interpolation", "keep_images"):
         if name in network.given():
             raise UserError("it is for a --backbone: leave it out with --net", option=name)
     if network.classes is None:

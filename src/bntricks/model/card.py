@@ -49,7 +49,8 @@ def _overview(model: Model) -> str:
     metadata = model.metadata
     network = metadata.network
     if metadata.backbone is not None:
-        kind = f"{metadata.backbone.name}, pretrained and frozen"
+        kind = f"{metadata.backbone.name}, pretrained and "
+        kind += "tuned" if metadata.backbone.tuned else "frozen"
     elif network is None:
         kind = "a network that was trained elsewhere and adopted"
     else:

@@ -89,9 +89,12 @@ def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tens
             for name in FEATURES:
                 images = getattr(frozen, name)
                 tensors |= {f"{name}.features": images.x, f"{name}.labels": images.y}
+            if frozen.stored_images is not None and frozen.test_images is not None:
+                kept_images = {"stored": frozen.stored_images, "tests": frozen.test_images}
+                tensors |= {f"{name}.images": x for name, x in kept_images.items()}
         if model.held_out is not None:
             tensors |= {"tests.x": model.held_out.x, "tests.y": model.held_out.y}
-        if (stored := state["memory"]) is not None:
+        if (stored := state["memory"]) is not None and model.frozen is None:
             kept = {name: value for name, value in stored.items() if isinstance(value, Tensor)}
             filled = stored["filled"]
             tensors |= _under("memory", {name: value[:filled] for name, value in kept.items()})
@@ -302,6 +305,9 @@ def _frozen(metadata: Metadata, net: nn.Module, tensors: Tensors) -> Frozen:
         if (x.dtype, x.shape) != (like.dtype, (len(y), *like.shape[1:])) or not x.isfinite().all():
             raise ValueError(f"features of {list(x.shape)}, where its network has {width}")
         parts[name] = Images(x, y)
+        if metadata.backbone and metadata.backbone.keep_images and name != "seen":
+            images = _images(metadata, {"x": part["images"], "y": y})
+            parts[{"stored": "stored_images", "tests": "test_images"}[name]] = images and images.x
     return replace(frozen, statistics=statistics, highest=highest.sort().values, **parts)
 
 

@@ -49,6 +49,7 @@ def learn(
     held_out: float = HELD_OUT,
     lr: float | None = None,
     more: bool = False,
+    tune: bool = False,
     skip_unreadable: bool = False,
     sink: Sink = silent,
 ) -> Learned:
@@ -59,21 +60,27 @@ def learn(
     that the model holds, in its memory or to be tested on, are left out.
 
     Of each class a share is held out, 100 samples at most, and kept for later tasks to be measured
-    on. `sink` is told how it goes. If this fails or is interrupted, the model is as it was.
+    on. On a frozen backbone, `tune` trains the trunk as well, which serves if it is better. `sink`
+    is told how it goes. If this fails or is interrupted, the model is as it was.
     """
     check_can_learn(model)
     check_share(held_out)
     if model.frozen is not None:
         from bntricks.model.pretrained import teach_features
 
-        for option, value in (("epochs", epochs), ("lr", lr)):
-            if value is not None:
-                raise UserError(
-                    "a frozen trunk is not trained: leave it out", option=option, value=value
-                )
         return teach_features(
-            model, images, held_out=held_out, more=more, skip=skip_unreadable, sink=sink
+            model,
+            images,
+            held_out=held_out,
+            more=more,
+            skip=skip_unreadable,
+            sink=sink,
+            tune=tune,
+            epochs=epochs,
+            lr=lr,
         )
+    if tune:
+        raise UserError("it is for a frozen backbone: this model is trained anyway", option="tune")
     samples = gather(
         images,
         size=model.metadata.square,
@@ -126,7 +133,7 @@ def teach(
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
         with undone_on_failure(learner):
-            losses = _learn_task(
+            losses = learn_task(
                 model,
                 train,
                 present=outputs.tolist(),
@@ -161,7 +168,7 @@ def teach(
     return replace(learned, phi=decision, concerns=concerns)
 
 
-def _learn_task(
+def learn_task(
     model: Model,
     train: Images,
     *,

@@ -66,8 +66,12 @@ class Pretrained(Options):
     name: Name
     """In the registry of `networks/backbones`, never a place of code."""
     licence: str
-    head: Literal["lda", "means", "linear"] | None = None
-    """None before the first lesson."""
+    head: Literal["lda", "means", "linear", "trained"] | None = None
+    """None before the first lesson; trained together with the trunk, it is the network's own."""
+    keep_images: bool = False
+    """The images of stored features are in the file, and held-out ones, so that the trunk can be
+    tuned."""
+    tuned: bool = False
 
 
 class LearnedTask(Options):

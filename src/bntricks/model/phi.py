@@ -20,15 +20,15 @@ LEFT = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class PhiDecision:
-    """Which φ serves, and the accuracy in percent of each on both halves, first where it is chosen,
-    then where it is confirmed."""
+class Decision:
+    """Which candidate serves, and the accuracy in percent of each on both halves, first where it is
+    chosen, then where it is confirmed."""
 
     chosen: str
     accuracy: dict[str, tuple[float, float]]
 
 
-def settle_phi(learner: Learner, tests: Images) -> PhiDecision | None:
+def settle_phi(learner: Learner, tests: Images) -> Decision | None:
     """Leave the network with the φ that serves best. None if there is nothing to decide by."""
     memory, net = learner.memory, learner.net
     if memory is None or memory.x is None or learner.method.classify.fits != "never":
@@ -57,7 +57,7 @@ def settle_phi(learner: Learner, tests: Images) -> PhiDecision | None:
         assert layer.running_var is not None
         layer.running_mean.copy_(candidates[chosen][name].mean)
         layer.running_var.copy_(candidates[chosen][name].var)
-    return PhiDecision(chosen, accuracy)
+    return Decision(chosen, accuracy)
 
 
 def better(default: str, accuracy: dict[str, tuple[float, float]]) -> str:

@@ -53,6 +53,10 @@ class Frozen:
     """A fingerprint of every image, of which no pixel can be told, to recognise it by."""
     highest: Tensor
     """The highest score of each held-out image, sorted: what images of known classes have."""
+    stored_images: Tensor | None = None
+    """Where images are kept: those of `stored`, uint8."""
+    test_images: Tensor | None = None
+    """And those of `tests`."""
 
     @classmethod
     def empty(cls, width: int) -> Frozen:
@@ -74,9 +78,17 @@ class Frozen:
             y = outputs[images.y]
             return Images(images.x[y >= 0], y[y >= 0])
 
-        statistics = self.statistics.kept((outputs >= 0).nonzero().flatten().tolist())
+        def those(images: Tensor | None, y: Tensor) -> Tensor | None:
+            return None if images is None else images[outputs[y] >= 0]
+
         return Frozen(
-            statistics, left(self.stored), left(self.tests), left(self.seen), self.highest
+            self.statistics.kept((outputs >= 0).nonzero().flatten().tolist()),
+            left(self.stored),
+            left(self.tests),
+            left(self.seen),
+            self.highest,
+            those(self.stored_images, self.stored.y),
+            those(self.test_images, self.tests.y),
         )
 
 
@@ -90,13 +102,14 @@ def create_pretrained(
     std: Sequence[float] = (),
     crop: float | None = None,
     interpolation: str | None = None,
+    keep_images: bool = False,
     augment: bool = True,
     device: str = "cpu",
     **options: Any,
 ) -> Model:
     """A model around this backbone that knows no class yet. Images are prepared as the weights say,
-    or as `preprocessing` does, but for what is given by name. Further `options` are those of
-    `Protocol`."""
+    or as `preprocessing` does, but for what is given by name. Only with `keep_images` its trunk can
+    be tuned later. Further `options` are those of `Protocol`."""
     how = Protocol.of(**options)
     made = find_backbone(name)(weights is None)
     if weights is not None:
@@ -128,7 +141,7 @@ def create_pretrained(
     metadata = Metadata.of(
         **protocol(how),
         network=None,
-        backbone=Pretrained(name=name, licence=made.licence),
+        backbone=Pretrained(name=name, licence=made.licence, keep_images=keep_images),
         shape=(3, size, size),
         view=view,
     )
@@ -176,15 +189,36 @@ def teach_features(
     more: bool,
     skip: bool,
     sink: Sink,
+    tune: bool = False,
+    epochs: int | None = None,
+    lr: float | None = None,
 ) -> Learned:
-    """Learn new classes, or more of known ones, in one pass over their images."""
+    """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
+    trunk too, for so many `epochs` at this rate, which serves if it is better."""
     from bntricks.model.learn import check_classes  # which calls this
+    from bntricks.model.tune import tuned
 
     frozen, metadata = model.frozen, model.metadata
     assert frozen is not None
+    assert metadata.backbone is not None
+    if tune and not metadata.backbone.keep_images:
+        raise UserError(
+            "this model keeps features and no images, and features expire when the trunk is tuned: "
+            "begin a model that keeps images",
+            option="tune",
+            remedy="keep_images",
+        )
+    for option, value in (("epochs", epochs), ("lr", lr)):
+        if value is not None and not tune:
+            raise UserError(
+                "a frozen trunk is not trained: leave it out, or tune the trunk too",
+                option=option,
+                value=value,
+                remedy="tune",
+            )
     pictures = open_pictures(images, metadata, skip=skip, report=reported(sink))
     check_classes(model, pictures.names, more=more)
-    samples, seen = _embedded(model, pictures, held_out, reported(sink))
+    samples, seen, pixels = _embedded(model, pictures, held_out, reported(sink))
     known = [name for name in samples.names if name in metadata.classes]
     new = tuple(name for name in samples.names if name not in known)
     classes = (*metadata.classes, *new)
@@ -203,26 +237,44 @@ def teach_features(
     insertion = model.learner.generators.memory_insertion
     chosen = evenly(stored.y, metadata.memory, insertion)
     stored = Images(stored.x[chosen], stored.y[chosen])
+    kept: list[Tensor] = []
+    if pixels is not None:
+        old_images = (frozen.stored_images, frozen.test_images)
+        kept = [
+            own if old is None else torch.cat([old, own])
+            for old, own in zip(old_images, pixels, strict=True)
+        ]
+        kept[0] = kept[0][chosen]
     layers = all_layers(statistics, stored, tests)
     rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
     best = max(rates, key=lambda name: rates[name], default=next(iter(layers)))
 
+    last = last_linear(model.net)
+    layer_before = (last.weight.detach(), last.bias.detach())
     serve(model.net, *calibrated(layers[best], tests))
     seen_before = tuple(range(len(metadata.classes)))
     later = tuple(range(len(metadata.classes), len(classes)))
     model.learner.state.lesson = Lesson(len(metadata.taught) + 1, later, seen_before)
     highest = feature_scores(model, tests.x).max(1).values.sort().values
-    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen), highest)
+    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen), highest, *kept)
     task = LearnedTask(classes=new, images=len(train), epochs=1, date=today(), more=tuple(known))
-    about = metadata.backbone
-    assert about is not None
     changes = {
         "taught": (*metadata.taught, task),
-        "backbone": about.model_copy(update={"head": best}),
+        "backbone": metadata.backbone.model_copy(update={"head": best}),
     }
     model.metadata = metadata.model_copy(update=changes)
+    tuning = None
+    if tune:
+        assert pixels is not None
+        try:
+            tuning = tuned(model, Images(pixels[0], train.y), epochs=epochs, lr=lr, sink=sink)
+        except BaseException:
+            model.frozen, model.metadata = frozen, metadata
+            serve(model.net, *layer_before)
+            raise
     learned = summarise(model, before, images=len(train), unreadable=samples.unreadable, losses=())
-    return replace(learned, heads=rates, head=best)
+    assert model.metadata.backbone is not None
+    return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
@@ -271,10 +323,12 @@ def _read(
 
 def _embedded(
     model: Model, pictures: Pictures, held_out: float, report: Report
-) -> tuple[ClassSamples, Images]:
-    """Features of the images that the model has not seen, and their fingerprints. Classes of which
-    none is left are left out."""
+) -> tuple[ClassSamples, Images, tuple[Tensor, Tensor] | None]:
+    """Features of the images that the model has not seen, their fingerprints, and where images are
+    kept, those to train and those to test. Classes of which none is left are left out."""
     assert model.frozen is not None
+    assert model.metadata.backbone is not None
+    keeps, pixels = model.metadata.backbone.keep_images, list[Tensor]()
     seen = set(model.frozen.seen.x.tolist())
     x, y, marks, unreadable, done = [], [], [], list[str](), 0
     for images, left_out in pictures.blocks:
@@ -284,6 +338,8 @@ def _embedded(
             x.append(model.learner.state.features(images.x[rows]).cpu())
             y.append(images.y[rows])
             marks.append(own[rows])
+            if keeps:
+                pixels.append(images.x[rows])
         unreadable += left_out
         done += len(images) + len(left_out)
         report("computing features", done, pictures.count)
@@ -309,7 +365,8 @@ def _embedded(
         Images(every.x[test], labels[test]),
         tuple(unreadable),
     )
-    return samples, Images(mark, labels)
+    whole = torch.cat(pixels) if keeps else None
+    return samples, Images(mark, labels), None if whole is None else (whole[~test], whole[test])
 
 
 def fingerprints(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from bntricks.errors import abbreviated
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
-    from bntricks.model.phi import PhiDecision
+    from bntricks.model.phi import Decision
     from bntricks.streams import Images
 
 MOST_CONFUSED = 5
@@ -78,9 +78,11 @@ class Learned:
     """On a frozen trunk: the head that serves."""
     heads: Mapping[str, float] = field(default_factory=dict)
     """The accuracy in percent of each head that was tried."""
-    phi: PhiDecision | None = None
+    phi: Decision | None = None
     """Of a network that was trained: which running statistics serve. None if there was nothing to
     decide by."""
+    tuning: Decision | None = None
+    """Whether the frozen trunk serves, or the tuned one, and with which head."""
 
 
 def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
