@@ -215,47 +215,41 @@ def test_weights_from_a_file_come_with_their_own_preparation(tmp_path):
     assert torch.equal(begun(weights=tmp_path / "w", **how).net[0].weight, net[0].weight)
 
 
-def stripes(name, count, seed=0):
-    """Classes of one colour that differ in direction, which features of single pixels miss."""
-    x = np.random.default_rng([seed, len(name)]).integers(80, 120, (count, 3, 8, 8))
-    rows = x if name == "rows" else x.swapaxes(2, 3)
-    rows[:, :, ::2] += 60
-    return (rows if name == "rows" else rows.swapaxes(2, 3)).astype(np.uint8)
-
-
 def keeping():
-    model = begun(keep_images=True, memory=40, augment=False)
-    model.learn({"rows": stripes("rows", 60)})
+    model = begun(keep_images=True, memory=40)
+    model.learn({name: pictures(name, 30) for name in FIRST})
     return model
 
 
-def test_a_tuned_trunk_serves_if_it_is_better_on_both_halves(tmp_path):
-    model = keeping()
+@pytest.mark.parametrize("chosen", ["trained", "lda"])
+def test_a_tuned_trunk_serves_if_it_is_better(tmp_path, monkeypatch, chosen):
+    monkeypatch.setattr("bntricks.model.tune.better", lambda default, accuracy: chosen)
+    model, x = keeping(), unseen()
     before = model.net[0].weight.clone()
-    both = {"columns": stripes("columns", 60)}
-    learned = model.learn(both, tune=True, epochs=20, lr=0.02)
-    accuracy = learned.tuning.accuracy
-    assert list(accuracy) == ["frozen", "trained", "lda", "means", "linear"]
-    assert learned.head in accuracy
-    better = learned.tuning.chosen != "frozen"
-    assert model.metadata.backbone.tuned == better
-    assert torch.equal(model.net[0].weight, before) != better
+    learned = model.learn({name: pictures(name, 30) for name in SECOND}, tune=True, epochs=8)
+    assert list(learned.tuning.accuracy) == ["frozen", "trained", "lda", "means", "linear"]
+    assert learned.head == model.metadata.backbone.head == chosen
+    assert model.metadata.backbone.tuned
+    assert not torch.equal(model.net[0].weight, before)
+    assert learned.all.after == pytest.approx(
+        sum(learned.tuning.accuracy[chosen]) / 2, abs=100 / len(model.frozen.tests)
+    )
     model.save(tmp_path / "m")
     again = Model.load(tmp_path / "m")
-    x = torch.from_numpy(np.concatenate([stripes(n, 8, 1) for n in ("rows", "columns")]))
     assert torch.equal(again.scores(x), model.scores(x))
-    for each in (model, again):
-        each.learn({"navy": pictures("navy", 30)})
+    own = model.learner.state.features(model.frozen.test_images).half()
+    torch.testing.assert_close(model.frozen.tests.x, own)  # features that have not expired
     assert again.frozen.stored_images.shape == (40, 3, 8, 8)
-    assert torch.equal(again.scores(x), model.scores(x))
     again.remove(["navy"])
+    assert len(again.frozen.stored_images) == len(again.frozen.stored)
+    again.learn({"navy": pictures("navy", 30)})
     assert len(again.frozen.stored_images) == len(again.frozen.stored)
 
 
 def test_a_tuned_trunk_that_is_no_better_does_not_serve():
     model = keeping()
     before = {k: v.clone() for k, v in model.net.state_dict().items() if not k.startswith("6.")}
-    learned = model.learn({"navy": pictures("navy", 40)}, tune=True, epochs=1, lr=1e-9)
+    learned = model.learn({"黒": pictures("黒", 30)}, tune=True, epochs=1, lr=1e-9)
     assert learned.tuning.chosen == "frozen"
     after = model.net.state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
@@ -267,9 +261,9 @@ def test_tuning_that_fails_leaves_the_model_as_it_was(monkeypatch):
     frozen, before = model.frozen, model.scores(unseen(["navy"]))
     monkeypatch.setattr("bntricks.model.tune.settle_phi", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        model.learn({"navy": pictures("navy", 40)}, tune=True, epochs=1)
+        model.learn({"黒": pictures("黒", 30)}, tune=True, epochs=1)
     assert model.frozen is frozen
-    assert model.classes == ("rows",)
+    assert model.classes == FIRST
     assert torch.equal(model.scores(unseen(["navy"])), before)
 
 
