@@ -122,3 +122,21 @@ def test_predictions_stream_in_blocks(bnt, taught_here, first, code, monkeypatch
     assert len(json.loads(bnt("predict", into, first, *code, "--json").out)) == 36
     assert (sum(sizes), max(sizes)) == (36, 4)
     assert len(FIRST) + len(SECOND) == 6
+
+
+def test_the_doctor_examines_a_frozen_trunk_and_leaves_its_phi_alone(
+    bnt, taught_here, first, second, tmp_path, code
+):
+    into, _ = taught_here
+    assert bnt("learn", second, "--into", into, *code).code == 0
+    both = tmp_path / "both"
+    both.mkdir()
+    for folder in (*first.iterdir(), *second.iterdir()):
+        folder.rename(both / folder.name)
+    done = bnt("diagnose", into, "--data", both, "--json", *code)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["verdict"]["headline"]
+    done = bnt("recalibrate", into, "--data", both, "--out", tmp_path / "new", *code)
+    assert done.code == 2
+    assert "frozen backbone" in done.err
+    assert not (tmp_path / "new").exists()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bntricks.norm import Moments, Statistics, layers, phi, recalibrate, swapped
+from bntricks.norm import layers, mixed_phi, phi, recalibrate, set_phi
 from bntricks.streams import Images
 from bntricks.training.learner import Learner
 
@@ -40,23 +40,19 @@ def settle_phi(learner: Learner, tests: Images) -> Decision | None:
         return None
     if any(own[sorted(labels)].min() < FEWEST for own in counts):
         return None
-    trained = _moments(learner)
+    trained = phi(net)
     order = torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))
     parts = torch.tensor_split(order.to(memory.x.device), -(-len(order) // 256))
     recalibrate(net, (learner.view(memory.x[part], None) for part in parts))
-    balanced = _moments(learner)
-    mixed = {name: _mean(trained[name], balanced[name]) for name in trained}
-    candidates = {"as trained": trained, "re-estimated": balanced, "the mean of both": mixed}
+    balanced = phi(net)
+    mean = mixed_phi(trained, balanced, 0.5)
+    candidates = {"as trained": trained, "re-estimated": balanced, "the mean of both": mean}
     accuracy = {}
-    for name, statistics in candidates.items():
-        with swapped(net, statistics):
-            accuracy[name] = class_means(learner.predict(tests.x) == tests.y, tests.y, halves)
+    for name, values in candidates.items():
+        set_phi(net, values)
+        accuracy[name] = class_means(learner.predict(tests.x) == tests.y, tests.y, halves)
     chosen = better("as trained", accuracy)
-    for name, layer in layers(net).items():
-        assert layer.running_mean is not None
-        assert layer.running_var is not None
-        layer.running_mean.copy_(candidates[chosen][name].mean)
-        layer.running_var.copy_(candidates[chosen][name].var)
+    set_phi(net, candidates[chosen])
     return Decision(chosen, accuracy)
 
 
@@ -95,12 +91,3 @@ def lagging(learner: Learner, steps: int) -> str | None:
         "of the running statistics are still from before. Raise it where the network is built, to "
         "0.1, or learn for more epochs."
     )
-
-
-def _moments(learner: Learner) -> Statistics:
-    """φ as it is."""
-    return {k: Moments(own["mean"], own["var"], 0) for k, own in phi(learner.net).items()}
-
-
-def _mean(one: Moments, other: Moments) -> Moments:
-    return Moments((one.mean + other.mean) / 2, (one.var + other.var) / 2, 0)
