@@ -59,6 +59,6 @@ def open_network(
 def save_weights(net: nn.Module, path: Path) -> None:
     """Write the state dict as safetensors, whole or not at all."""
     # Clones, as safetensors refuses tensors that share memory.
-    state = {key: value.detach().cpu().clone() for key, value in net.state_dict().items()}
+    state = {k: v.detach().cpu().contiguous().clone() for k, v in net.state_dict().items()}
     with writing(path):
         commit({path: safe.save(state)})

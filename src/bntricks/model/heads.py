@@ -158,10 +158,15 @@ def calibrated(layer: Layer, tests: Images) -> Layer:
     return layer[0] / temperature, layer[1] / temperature
 
 
+def right(layer: Layer, tests: Images) -> Tensor:
+    """Which of these features are recognised."""
+    return F.linear(tests.x.float(), *layer).argmax(1) == tests.y
+
+
 def accuracy(layer: Layer, tests: Images) -> float:
     """In percent, with every class counting the same."""
-    right, y = F.linear(tests.x.float(), *layer).argmax(1) == tests.y, tests.y
-    return 100 * fmean(float(right[y == label].float().mean()) for label in set(y.tolist()))
+    own, y = right(layer, tests), tests.y
+    return 100 * fmean(float(own[y == label].float().mean()) for label in set(y.tolist()))
 
 
 def _loss(layer: Layer, tests: Images) -> tuple[float, float]:

@@ -5,6 +5,7 @@ half of the held-out images, and stands only if the other half confirms it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -73,11 +74,12 @@ def halved(y: Tensor) -> tuple[Tensor, Tensor]:
 
 def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple[float, float]:
     """Accuracy in percent on each part, with every class counting the same."""
-    first, second = (
-        float(torch.stack([right[part & (y == k)].float().mean() for k in set(y.tolist())]).mean())
-        for part in parts
-    )
-    return 100 * first, 100 * second
+
+    def mean(part: Tensor) -> float:
+        own = [right[part & (y == label)].float() for label in set(y[part].tolist())]
+        return 100 * fmean(float(each.mean()) for each in own) if own else 0.0
+
+    return mean(parts[0]), mean(parts[1])
 
 
 def lagging(learner: Learner, steps: int) -> str | None:

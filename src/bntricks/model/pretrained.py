@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from bntricks.errors import UserError
 from bntricks.model.create import build, protocol, today
-from bntricks.model.heads import Statistics, accuracy, all_layers, calibrated
+from bntricks.model.heads import Layer, Statistics, accuracy, all_layers, calibrated, right
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing, Pretrained
 from bntricks.model.model import Model
 from bntricks.model.options import Protocol
+from bntricks.model.phi import better, class_means, halved
 from bntricks.model.samples import ClassSamples, check_samples, gather, testing
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.networks.backbones import ImageInput, find_backbone
@@ -247,7 +248,7 @@ def teach_features(
         kept[0] = kept[0][chosen]
     layers = all_layers(statistics, stored, tests)
     rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
-    best = max(rates, key=lambda name: rates[name], default=next(iter(layers)))
+    best = better("lda", {name: halves_right(layer, tests) for name, layer in layers.items()})
 
     last = last_linear(model.net)
     layer_before = (last.weight.detach(), last.bias.detach())
@@ -275,6 +276,11 @@ def teach_features(
     learned = summarise(model, before, images=len(train), unreadable=samples.unreadable, losses=())
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
+
+
+def halves_right(layer: Layer, tests: Images) -> tuple[float, float]:
+    """The accuracy in percent on either half of held-out features."""
+    return class_means(right(layer, tests), tests.y, halved(tests.y))
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:

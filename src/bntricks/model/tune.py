@@ -7,17 +7,15 @@ import copy
 from dataclasses import replace
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from bntricks.batch import Batch
 from bntricks.errors import UserError
 from bntricks.model.create import build
-from bntricks.model.heads import Layer, Statistics, all_layers, calibrated
+from bntricks.model.heads import Statistics, all_layers, calibrated
 from bntricks.model.learn import learn_task
 from bntricks.model.model import Model
-from bntricks.model.phi import Decision, better, class_means, halved, settle_phi
-from bntricks.model.pretrained import feature_scores, serve
+from bntricks.model.phi import Decision, better, settle_phi
+from bntricks.model.pretrained import feature_scores, halves_right, serve
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images
@@ -66,24 +64,20 @@ def tuned(
     tests = Images(frozen.test_images, frozen.tests.y)
     settle_phi(learner, tests)
 
-    halves = halved(tests.y)
     tests_now = Images(state.features(tests.x).cpu().half(), tests.y)
     stored = Images(state.features(frozen.stored_images).cpu().half(), frozen.stored.y)
     statistics = Statistics.empty(stored.x.shape[1]).added(stored, len(model.classes))
     head = last_linear(learner.net)
     own = (head.weight.detach().cpu(), head.bias.detach().cpu())
     layers = {"trained": own, **all_layers(statistics, stored, tests_now)}
-
-    def rated(scores: Tensor) -> tuple[float, float]:
-        return class_means(scores.argmax(1) == tests.y, tests.y, halves)
-
-    accuracy = {FROZEN: rated(feature_scores(model, frozen.tests.x))}
-    accuracy |= {name: rated(_scores(layer, tests_now)) for name, layer in layers.items()}
+    last = last_linear(model.net)
+    accuracy = {FROZEN: halves_right((last.weight.cpu(), last.bias.cpu()), frozen.tests)}
+    accuracy |= {name: halves_right(layer, tests_now) for name, layer in layers.items()}
     chosen = better(FROZEN, accuracy)
     if chosen != FROZEN:
         layer = calibrated(layers[chosen], tests_now)
         serve(learner.net, *layer)
-        highest = _scores(layer, tests_now).max(1).values.sort().values
+        highest = feature_scores(candidate, tests_now.x).max(1).values.sort().values
         model.learner = learner
         model.frozen = replace(
             frozen, statistics=statistics, stored=stored, tests=tests_now, highest=highest
@@ -91,7 +85,3 @@ def tuned(
         about = metadata.backbone.model_copy(update={"head": chosen, "tuned": True})
         model.metadata = metadata.model_copy(update={"backbone": about})
     return Decision(chosen, accuracy)
-
-
-def _scores(layer: Layer, images: Images) -> Tensor:
-    return F.linear(images.x.float(), *layer)
