@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ from bntricks.model.heads import Statistics, all_layers, balanced_layer, calibra
 from bntricks.streams import Images
 from bntricks.streams.files.image_files import find_images, read_files
 
-PARTS = ("lessons", "cost", "unknown", "tiny")
+PARTS = ("lessons", "cost", "tuned", "unknown", "tiny")
 DRAWS, LEARNED, TESTED = 3, 188, 200
 NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BACKBONE = "efficientnet-lite0"
@@ -79,6 +80,8 @@ def measured(
             note(**in_steps(train, tests, [3, 3], 64, suffix=" classes at 64 px"))
         if "cost" in parts:
             note(**cost(train))
+        if "tuned" in parts:
+            note(**tuned(train, tests))
         for size in sizes if "unknown" in parts else ():
             note(**unknown(train, tests, size))
         if tiny is not None and "tiny" in parts:
@@ -177,6 +180,21 @@ def unknown(train: Folders, tests: Folders, size: int) -> dict[str, float]:
     return found
 
 
+def tuned(train: Folders, tests: Folders) -> dict[str, float]:
+    """Accuracy on six classes where the second lesson tunes the trunk, and where it does not."""
+    found = {}
+    for how, tune in (("frozen", False), ("tuned", True)):
+        model = begun(64, keep_images=True)
+        for names, last in ((NAMES[:3], False), (NAMES[3:6], True)):
+            images = {name: read(train[name], 64) for name in names}
+            learned = model.learn(images, tune=tune and last)
+        images = features(model, {name: tests[name] for name in model.classes})
+        found[f"{how}, 6 classes at 64 px"] = percent(model.test_scores(images.x), images)
+        if learned.tuning is not None:
+            found["the tuned trunk serves"] = float(learned.tuning.chosen != "frozen")
+    return found
+
+
 def cost(train: Folders) -> dict[str, float]:
     """The CPU time of a lesson of 400 images in memory, over a forward pass of the network."""
     images = {name: read(train[name][:100], 96) for name in NAMES[:4]}
@@ -194,9 +212,9 @@ def cost(train: Folders) -> dict[str, float]:
     return {"lesson of 400 images over a forward pass": (time.process_time() - began) / forward}
 
 
-def begun(size: int) -> Model:
+def begun(size: int, **how: Any) -> Model:
     """A model without classes. CIFAR's images are small, so nothing of them is cropped."""
-    return Model.create(backbone=BACKBONE, image_size=size, crop=1.0)
+    return Model.create(backbone=BACKBONE, image_size=size, crop=1.0, **how)
 
 
 def read(files: Sequence[Path], size: int) -> torch.Tensor:

@@ -265,6 +265,19 @@ def test_a_tuned_trunk_that_is_no_better_does_not_serve():
     assert not model.metadata.backbone.tuned
 
 
+def test_a_part_of_the_trunk_is_tuned_from_a_module_on(monkeypatch):
+    monkeypatch.setattr("bntricks.model.tune.better", lambda default, accuracy: "trained")
+    model = keeping()
+    before = {k: v.clone() for k, v in model.net.state_dict().items()}
+    model.learn({"黒": pictures("黒", 30)}, tune_from="1", epochs=1)
+    after = model.net.state_dict()
+    assert torch.equal(after["0.weight"], before["0.weight"])
+    assert not torch.equal(after["1.weight"], before["1.weight"])
+    assert all(each.requires_grad for each in model.net.parameters())
+    with pytest.raises(UserError, match="no such part: it has 0, 1, 2"):
+        model.learn({"white [bold]": pictures("white [bold]", 30)}, tune_from="layer4")
+
+
 def test_tuning_that_fails_leaves_the_model_as_it_was(monkeypatch):
     model = keeping()
     frozen, before = model.frozen, model.scores(unseen(["navy"]))

@@ -70,6 +70,7 @@ def learn(
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
     more: Switch = False,
     tune: Switch = False,
+    tune_from: str | None = None,
     skip_unreadable: SkipUnreadable = False,
     without_memory: Switch = False,
     imports: Imports = (),
@@ -124,6 +125,8 @@ def learn(
         Train the trunk of a backbone as well, by BN Tricks at a low rate (--lr, 0.0003; --epochs,
         10). It serves only if it is better on held-out images than the frozen one. Needs a model
         made with --keep-images.
+    tune_from
+        The same for a part of the trunk, from the module of this name on, such as `layer4`.
     without_memory
         Leave the memory and the test images out of the file: it holds no images and predicts the
         same, but cannot be taught more.
@@ -176,7 +179,7 @@ def learn(
                         option=trained.given()[0],
                     )
             if model is None or model.frozen is None:
-                if tune:
+                if tune or tune_from:
                     raise UserError(
                         "it is for a model on a --backbone: this one is trained anyway",
                         option="tune",
@@ -197,6 +200,7 @@ def learn(
                             held_out=held_out,
                             more=more,
                             tune=tune,
+                            tune_from=tune_from,
                             skip_unreadable=skip_unreadable,
                             sink=sink,
                         )

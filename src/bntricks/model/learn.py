@@ -50,6 +50,7 @@ def learn(
     lr: float | None = None,
     more: bool = False,
     tune: bool = False,
+    tune_from: str | None = None,
     skip_unreadable: bool = False,
     sink: Sink = silent,
 ) -> Learned:
@@ -60,8 +61,9 @@ def learn(
     that the model holds, in its memory or to be tested on, are left out.
 
     Of each class a share is held out, 100 samples at most, and kept for later tasks to be measured
-    on. On a frozen backbone, `tune` trains the trunk as well, which serves if it is better. `sink`
-    is told how it goes. If this fails or is interrupted, the model is as it was.
+    on. On a frozen backbone, `tune` trains the trunk as well, or the part of it from `tune_from`
+    on, which serves if it is better. `sink` is told how it goes. If this fails or is interrupted,
+    the model is as it was.
     """
     check_can_learn(model)
     check_share(held_out)
@@ -76,10 +78,11 @@ def learn(
             skip=skip_unreadable,
             sink=sink,
             tune=tune,
+            tune_from=tune_from,
             epochs=epochs,
             lr=lr,
         )
-    if tune:
+    if tune or tune_from:
         raise UserError("it is for a frozen backbone: this model is trained anyway", option="tune")
     samples = gather(
         images,

@@ -191,17 +191,22 @@ def teach_features(
     skip: bool,
     sink: Sink,
     tune: bool = False,
+    tune_from: str | None = None,
     epochs: int | None = None,
     lr: float | None = None,
 ) -> Learned:
     """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
-    trunk too, for so many `epochs` at this rate, which serves if it is better."""
+    trunk too, all of it or from a part on, for so many `epochs` at this rate, which serves if it is
+    better."""
     from bntricks.model.learn import check_classes  # which calls this
-    from bntricks.model.tune import tuned
+    from bntricks.model.tune import check_part, tuned
 
     frozen, metadata = model.frozen, model.metadata
     assert frozen is not None
     assert metadata.backbone is not None
+    tune = tune or tune_from is not None
+    if tune_from is not None:
+        check_part(model.net, tune_from)
     if tune and not metadata.backbone.keep_images:
         raise UserError(
             "this model keeps features and no images, and features expire when the trunk is tuned: "
@@ -268,7 +273,14 @@ def teach_features(
     if tune:
         assert pixels is not None
         try:
-            tuning = tuned(model, Images(pixels[0], train.y), epochs=epochs, lr=lr, sink=sink)
+            tuning = tuned(
+                model,
+                Images(pixels[0], train.y),
+                first=tune_from,
+                epochs=epochs,
+                lr=lr,
+                sink=sink,
+            )
         except BaseException:
             model.frozen, model.metadata = frozen, metadata
             serve(model.net, *layer_before)

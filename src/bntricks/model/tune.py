@@ -7,9 +7,11 @@ import copy
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from bntricks.batch import Batch
-from bntricks.errors import UserError
+from bntricks.errors import UserError, abbreviated
+from bntricks.files import shown
 from bntricks.model.create import build
 from bntricks.model.heads import Statistics, all_layers, calibrated
 from bntricks.model.learn import learn_task
@@ -28,10 +30,17 @@ FROZEN = "frozen"
 
 
 def tuned(
-    model: Model, train: Images, *, epochs: int | None, lr: float | None, sink: Sink
+    model: Model,
+    train: Images,
+    *,
+    first: str | None,
+    epochs: int | None,
+    lr: float | None,
+    sink: Sink,
 ) -> Decision:
-    """Tune a copy of the trunk on the lesson that a model has just learned by features, and let it
-    serve if it is better: with its own last layer, or with a head on its features."""
+    """Tune a copy of the trunk, from this part of it on, on the lesson that a model has just
+    learned by features. Let it serve if it is better: with its own last layer, or with a head on
+    its features."""
     frozen, metadata = model.frozen, model.metadata
     assert frozen is not None
     assert frozen.stored_images is not None
@@ -43,6 +52,8 @@ def tuned(
         raise UserError("nothing is held out to tell whether tuning helps", remedy="held_out")
     candidate = Model(build(metadata, copy.deepcopy(model.net), len(model.classes), None), metadata)
     learner, state = candidate.learner, candidate.learner.state
+    if first is not None:
+        _freeze_before(learner.net, first)
     present = sorted(set(train.y.tolist()))
     others = tuple(k for k in range(len(model.classes)) if k not in present)
     state.lesson = Lesson(len(metadata.taught) - 1, (), others)
@@ -61,6 +72,7 @@ def tuned(
         sink=sink,
         kept=None,
     )
+    learner.net.requires_grad_(True)
     tests = Images(frozen.test_images, frozen.tests.y)
     settle_phi(learner, tests)
 
@@ -85,3 +97,22 @@ def tuned(
         about = metadata.backbone.model_copy(update={"head": chosen, "tuned": True})
         model.metadata = metadata.model_copy(update={"backbone": about})
     return Decision(chosen, accuracy)
+
+
+def check_part(net: nn.Module, first: str) -> None:
+    """Fail unless the network has a part of this name."""
+    if first not in dict(net.named_modules()) or not first:
+        parts = abbreviated([name for name, _ in net.named_children()], 8)
+        raise UserError(
+            f"the network has no such part: it has {parts}, and parts of these",
+            option="tune_from",
+            value=shown(first),
+        )
+
+
+def _freeze_before(net: nn.Module, first: str) -> None:
+    """Let parameters move from this module on, in the order of the network's own list."""
+    moving = False
+    for name, parameter in net.named_parameters():
+        moving = moving or name.startswith(f"{first}.")
+        parameter.requires_grad_(moving)
