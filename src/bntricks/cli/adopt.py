@@ -17,9 +17,8 @@ from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
 from bntricks.model.options import NewModel
-from bntricks.options import Options
+from bntricks.options import Interpolation, Options
 from bntricks.runs.config import class_names
-from bntricks.streams.files.image import Interpolation
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,7 +118,8 @@ def adopted(
             raise UserError("it is for a --backbone: leave it out with --net", option=name)
     if network.classes is None:
         raise UserError(
-            "missing: name the classes of the trained network, in the order of its outputs",
+            "missing: name the classes of the trained network, in the order of its outputs; for "
+            "other classes than these, begin with its features, as a --backbone",
             option="classes",
         )
     size, mean, std = image_input(network.preprocessing, new.image_size, network.mean, network.std)

@@ -84,9 +84,8 @@ class Acceptance:
             )
         if problem is not None:
             raise UserError(
-                f"a threshold of {self.threshold:.6g} is useless: it {problem}; choose a lower "
-                "one, or accept more images of unknown classes",
-                remedy="false_acceptance",
+                f"a threshold of {self.threshold:.6g} is useless: it {problem}; choose a lower one"
+                + (", or accept more images of unknown classes" if self.unknown else "")
             )
 
 

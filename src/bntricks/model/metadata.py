@@ -22,9 +22,9 @@ from bntricks.model.options import (
     Stages,
     Width,
 )
-from bntricks.options import Options
+from bntricks.options import Interpolation, Options
 from bntricks.streams import View
-from bntricks.streams.files.image import Interpolation, Square
+from bntricks.streams.files.image import Square
 
 FORMAT: Literal[3] = 3
 """Of the files that are written. Those of 1, without checksum, and 2 are still read."""

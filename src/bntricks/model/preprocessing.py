@@ -11,7 +11,7 @@ from typing import Any
 from bntricks.errors import UserError
 from bntricks.files import parse_json, reading, shown, text_bytes
 from bntricks.networks.backbones import ImageInput
-from bntricks.streams.files.image import Interpolation
+from bntricks.options import Interpolation
 
 BYTE = 1 / 255
 PILLOW: dict[Any, Interpolation] = {2: "bilinear", 3: "bicubic", 4: "area"}

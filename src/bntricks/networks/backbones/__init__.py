@@ -12,8 +12,8 @@ from torch import nn
 
 from bntricks.errors import UserError
 from bntricks.files import shown
+from bntricks.options import Interpolation
 from bntricks.plugins.registry import Registry
-from bntricks.streams.files.image import Interpolation
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from bntricks.options import Interpolation
+
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 BLOCK_BYTES = 16 << 20
 
 Pixels = NDArray[np.uint8]
-Interpolation = Literal["area", "bilinear", "bicubic"]
 T = TypeVar("T")
 
 
