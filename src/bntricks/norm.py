@@ -309,26 +309,28 @@ def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     _set(net, _as_phi(statistics))
 
 
+def undeclared(net: nn.Module) -> str | None:
+    """Name a layer with running statistics that it does not declare, if there is one."""
+    for name, module in net.named_modules():
+        if "running_mean" in module._buffers and not isinstance(module, (*LAYERS, _NormBase)):
+            layer = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+            return (
+                f"{layer} has running statistics that it does not declare: let it inherit from "
+                "bntricks.RunningStatistics"
+            )
+    return None
+
+
 def check_layers(net: nn.Module) -> None:
     """Refuse a network that has no running statistics."""
     if layers(net):
         return
-    undeclared = [
-        f"layer {name!r} ({type(module).__name__})"
-        for name, module in net.named_modules()
-        if "running_mean" in module._buffers and not isinstance(module, (*LAYERS, _NormBase))
-    ]
     if isinstance(net, torch.jit.ScriptModule):
         reason = "TorchScript hides its layers; give the module that it was made from"
     elif batch_norms(net):
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
-    elif undeclared:
-        reason = (
-            f"{undeclared[0]} has running statistics that it does not declare: let it inherit from "
-            "bntricks.RunningStatistics"
-        )
     else:
-        reason = "it has no BatchNorm layer"
+        reason = undeclared(net) or "it has no BatchNorm layer"
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
 
 
