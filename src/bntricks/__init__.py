@@ -11,6 +11,7 @@ Names are imported when they are first used, so that `bnt --help` needs no torch
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.batch import Batch as Batch, balance as balance
@@ -24,7 +25,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
-    from bntricks.networks.norms.variant import Rows as Rows, told as told
+    from bntricks.networks.norms.variant import Rows as Rows, given_rows as given_rows
     from bntricks.networks.registry import NETWORKS as NETWORKS
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
@@ -102,7 +103,7 @@ _NAMES = {
     "networks.head": "HEADS last_linear",
     "networks.norms": "NORMS",
     "networks.norms.replace": "replace_norm",
-    "networks.norms.variant": "Rows told",
+    "networks.norms.variant": "Rows given_rows",
     "networks.registry": "NETWORKS",
     "networks.resnet": "ResNet",
     "norm": "RunningStatistics frozen_ema moments recalibrate swapped update_ema",
@@ -138,6 +139,9 @@ __all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "told":  # until 0.4
+        warn("bntricks.told is now called given_rows", FutureWarning, stacklevel=2)
+        name = "given_rows"
     if name not in _WHERE:
         raise AttributeError(f"module 'bntricks' has no attribute {name!r}")
     return getattr(import_module(f"bntricks.{_WHERE[name]}"), name)

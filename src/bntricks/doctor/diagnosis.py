@@ -44,7 +44,14 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.verdict import Order, Verdict, fitting_order, judge, order_warning, remarks
+from bntricks.doctor.verdict import (
+    FittingOrder,
+    Verdict,
+    fitting_order,
+    judge,
+    order_warning,
+    remarks,
+)
 from bntricks.errors import UserError
 from bntricks.norm import Moments, Statistics, check_layers, layers, moments, phi, recalibrate
 from bntricks.streams.files.progress import Report, silent
@@ -171,7 +178,7 @@ class Repair:
 
     before: Counterfactual
     after: Counterfactual
-    order: Order | None
+    order: FittingOrder | None
     """The order of classes that fits the answers after it, if theirs does not."""
 
 

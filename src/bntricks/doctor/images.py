@@ -21,7 +21,7 @@ from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
-View = Callable[[Tensor], Tensor]
+ImageView = Callable[[Tensor], Tensor]
 """From uint8 images [N, 3, H, W] to a network's inputs."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
@@ -43,7 +43,7 @@ def image_groups(
     photos: Photos,
     groups: Sequence[Sequence[str]],
     classes: Sequence[str],
-    view: View,
+    view: ImageView,
     *,
     size: int,
 ) -> BatchesByGroup:
@@ -74,7 +74,7 @@ def image_groups(
     return batches_by_group
 
 
-def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
+def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
     """Pixels in [0, 1], less the mean, over the deviation: three of each for RGB, one for grey."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
@@ -130,7 +130,7 @@ def _adjustment(error: Exception) -> tuple[str, str]:
 
 
 def _batches(
-    source: Folder, labelled_files: Sequence[tuple[str, int]], view: View, size: int
+    source: Folder, labelled_files: Sequence[tuple[str, int]], view: ImageView, size: int
 ) -> Iterator[Labelled]:
     # Classes are mixed within every batch, in the same order on every pass.
     order = torch.randperm(len(labelled_files), generator=Generator().manual_seed(0)).tolist()

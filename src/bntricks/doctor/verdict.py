@@ -20,7 +20,7 @@ from bntricks.doctor.groups import Group, class_shares
 from bntricks.doctor.layers import Layer
 from bntricks.errors import abbreviated
 
-Cost = Literal["old", "newest", "all", "group", "none"]
+CostTo = Literal["old", "newest", "all", "group", "none"]
 
 FAR = 0.3
 """A layer further than this from the population counts as far: about a third of a standard
@@ -43,7 +43,7 @@ MOST_CLASSES = 2000
 class Verdict:
     """The finding in a sentence, what it rests on, and what to do."""
 
-    cost: Cost
+    cost: CostTo
     """Where φ measurably costs accuracy."""
     headline: str
     evidence: tuple[str, ...]
@@ -51,7 +51,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class FittingOrder:
     """Another order of classes, which fits the answers."""
 
     labels: tuple[int, ...]
@@ -99,7 +99,7 @@ def losing(tried: Counterfactual) -> tuple[str, ...]:
     return (*named, *groups)
 
 
-def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> Order | None:
+def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> FittingOrder | None:
     """The order that fits these pairs of label and answer, if theirs does not and another does."""
     from scipy.optimize import linear_sum_assignment
 
@@ -125,10 +125,10 @@ def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> Order |
     luck = spread * sqrt(2 * log(len(labels)) / per_class)
     if accuracy > chance + DEVIATIONS * spread / sqrt(samples) or fitting < chance + 2 * luck:
         return None
-    return Order(tuple(np.argsort(answers).tolist()), 100 * accuracy, 100 * fitting)
+    return FittingOrder(tuple(np.argsort(answers).tolist()), 100 * accuracy, 100 * fitting)
 
 
-def order_warning(order: Order) -> str:
+def order_warning(order: FittingOrder) -> str:
     """What to know before anything else is believed."""
     return (
         f"The outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
@@ -151,11 +151,11 @@ def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
+def _headline(balanced: Counterfactual) -> tuple[CostTo, str]:
     """Names who is hurt: the first of these, and the newest classes if they are too."""
     old, overall = balanced.old_difference, balanced.all_difference
     by_points = sorted(_old_groups(balanced).items(), key=lambda item: -item[1].points)
-    parts: list[tuple[Cost, str, Difference]] = [
+    parts: list[tuple[CostTo, str, Difference]] = [
         ("old", "on the old classes", old),
         ("all", "over all classes", overall),
         ("newest", "on the newest classes", balanced.newest_difference),

@@ -18,14 +18,14 @@ from types import ModuleType
 
 from bntricks.errors import PlannedError, UserError
 from bntricks.files import reading, regular_bytes, shown
-from bntricks.plugins.registry import Source, registering
+from bntricks.plugins.registry import CodeSource, registering
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
     """A file, with its content, or a module, which is installed wherever it is imported."""
 
-    source: Source
+    source: CodeSource
     path: str
     """As it was given, which is how errors name it."""
     content: bytes | None
@@ -92,7 +92,7 @@ def _read_file(path: Path) -> Code:
         raise UserError("there is no such file", option="import", value=shown(path))
     with reading(path):
         content = regular_bytes(path)
-    return Code(Source.of(path.name, content), str(path), content)
+    return Code(CodeSource.of(path.name, content), str(path), content)
 
 
 def _find_module(name: str) -> Code:
@@ -108,7 +108,7 @@ def _find_module(name: str) -> Code:
         reason = "there is no such module; a file ends with .py"
         raise UserError(reason, option="import", value=shown(name))
     with reading(spec.origin):
-        source = Source.of(name, regular_bytes(Path(spec.origin)))
+        source = CodeSource.of(name, regular_bytes(Path(spec.origin)))
     return Code(source, spec.origin, None)
 
 

@@ -27,7 +27,7 @@ Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class CodeSource:
     """A file or module from outside the package that registers things."""
 
     name: str
@@ -39,11 +39,11 @@ class Source:
         return cls(name, hashlib.sha256(content).hexdigest())
 
 
-_SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
+_SOURCE: ContextVar[CodeSource | None] = ContextVar("source", default=None)
 
 
 @contextmanager
-def registering(source: Source) -> Iterator[None]:
+def registering(source: CodeSource) -> Iterator[None]:
     """Whatever is registered meanwhile comes from this source."""
     token = _SOURCE.set(source)
     try:
@@ -73,7 +73,7 @@ class Registry(Generic[Entry]):
         self.kind, self.home, self.group = kind, home, group
         self._entries: dict[str, Entry] = {}
         self._built_in: set[str] = set()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, CodeSource] = {}
         self._broken: list[str] = []
 
     def add(self, name: str, entry: Entry) -> Entry:
@@ -103,7 +103,7 @@ class Registry(Generic[Entry]):
         """Whether it came with the package."""
         return name in self._built_in
 
-    def source(self, name: str) -> Source | None:
+    def source(self, name: str) -> CodeSource | None:
         """Where the entry of this name comes from, if it is from outside the package."""
         self.entries()
         return self._sources.get(name)
@@ -134,7 +134,7 @@ class Registry(Generic[Entry]):
             )
         return entries[name]
 
-    def _may_replace(self, name: str, source: Source | None) -> bool:
+    def _may_replace(self, name: str, source: CodeSource | None) -> bool:
         before = self._sources.get(name)
         if name in self._built_in:
             return False
@@ -146,5 +146,5 @@ def _import_entry_point(entry: EntryPoint) -> None:
     spec = importlib.util.find_spec(entry.module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No module named {entry.module!r}")
-    with registering(Source.of(entry.module, Path(spec.origin).read_bytes())):
+    with registering(CodeSource.of(entry.module, Path(spec.origin).read_bytes())):
         importlib.import_module(entry.module)

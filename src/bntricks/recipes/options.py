@@ -1,5 +1,5 @@
-"""How a network is trained, and what is done to a method's recipe: options of a run. Those that a
-step and its losses read are keywords of a `Learner` too. Nothing here needs torch."""
+"""Options of training, which are keywords of a `Learner` too, and changes of a method's recipe.
+Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TrainingOptions(Options):
 
 
 class RecipeOptions(Options):
-    """What a recipe does when a task is over, besides what the method says."""
+    """What a recipe does when a task is over, in addition to the method's own."""
 
     correct: str = "none"
     """How the head's bias towards new classes is corrected when a task is over: `none`; `wa` aligns

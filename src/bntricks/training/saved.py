@@ -19,11 +19,11 @@ Count = Annotated[StrictInt, Field(ge=0)]
 Elapsed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Part(BaseModel):
+class SavedPart(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-class Place(Part):
+class SavedPosition(SavedPart):
     """A `Position`."""
 
     lesson: Count
@@ -34,7 +34,7 @@ class Place(Part):
     phi: dict[str, dict[str, Tensor]]
 
 
-class Learned(Part):
+class SavedLearner(SavedPart):
     """What `snapshot` makes of a learner."""
 
     net: dict[str, Tensor]
@@ -54,11 +54,11 @@ class Learned(Part):
     randomness: dict[str, Count] = Field(default_factory=lambda: {"task": 0, "step": 0})
 
 
-class Saved(Part):
+class Saved(SavedPart):
     """What any training goes on from."""
 
-    learner: Learned
-    place: Place
+    learner: SavedLearner
+    place: SavedPosition
     step: Count
 
     def check(

@@ -19,7 +19,7 @@ from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, keep_outputs, last_linear, seen_by_head
-from bntricks.networks.norms.variant import Rows, told
+from bntricks.networks.norms.variant import Rows, given_rows
 from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 View = Callable[[Tensor, Generator | None], Tensor]
 """Raw samples to network inputs: augmented by the generator, plain without one."""
 
-Report = Callable[[str, int, int], None]
+WorkReport = Callable[[str, int, int], None]
 """How far long work outside the steps is: what, done, total."""
 
 
@@ -93,7 +93,7 @@ class State:
     """How the learning rate changes while a task is learned."""
     tasks: int | None = None
     """How many tasks there will be, for methods that share out their memory in advance."""
-    report: Report = lambda what, done, total: None
+    report: WorkReport = lambda what, done, total: None
     lesson: Lesson = field(default_factory=Lesson)
     teacher: nn.Module | None = None
     """The network as it was before this task."""
@@ -164,7 +164,7 @@ class State:
         whose rows these are, as in `Batch`; `norms` are the network's, if already looked up."""
         self.cost.forwards += 1
         self.cost.images += len(x)
-        with self.arithmetic(x), told(norms or self.net, Rows(self.lesson.t, stored)):
+        with self.arithmetic(x), given_rows(norms or self.net, Rows(self.lesson.t, stored)):
             return self.net(x).float()  # type: ignore[no-any-return]
 
     def forward_with_features(
