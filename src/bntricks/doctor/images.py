@@ -1,5 +1,5 @@
-"""A folder of class folders as groups of batches. Images are decoded on every pass over them, a
-block at a time, so that a folder of any size fits into memory."""
+"""A folder of class folders as groups of batches. Images are decoded on every pass, a block at a
+time, so that a folder of any size fits into memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bntricks.streams.files.image import in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 ImageView = Callable[[Tensor], Tensor]
-"""From uint8 images [N, 3, H, W] to a network's inputs."""
+"""A function from uint8 images [N, 3, H, W] to a network's inputs."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
 
@@ -34,9 +34,10 @@ class Photos:
     source: Folder
     folders: Sequence[str]
     images_per_class: int | None = None
-    """The first ones of each class."""
+    """The number of images that are used of each class, from the first on."""
     leave_out: Callable[[str], None] | None = None
-    """Told of each file that cannot be read, which is left out; without it, one is refused."""
+    """Called with each file that cannot be read, which is then left out; without it, such a file is
+    refused."""
 
 
 def image_groups(
@@ -47,7 +48,7 @@ def image_groups(
     *,
     size: int,
 ) -> BatchesByGroup:
-    """The images of each group of class names; a label is the class's position in `classes`."""
+    """Return the images of each group of class names; labels are positions in `classes`."""
     source, leave_out = photos.source, photos.leave_out
     listed = [name for group in groups for name in group]
     _check_names(listed, photos.folders, classes)
@@ -75,7 +76,8 @@ def image_groups(
 
 
 def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
-    """Pixels in [0, 1], less the mean, over the deviation: three of each for RGB, one for grey."""
+    """Make a view that normalises pixels in [0, 1] by three means and deviations for RGB, or one
+    for grey."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
             f"{len(mean)} mean{'s' * (len(mean) != 1)} and {len(std)} standard "
@@ -102,8 +104,8 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
 
 @torch.no_grad()
 def check_accepts(net: nn.Module, groups: BatchesByGroup, *, adjustable: bool = False) -> Any:
-    """What the network returns for some of these images. Fail if it cannot take them; they are
-    `adjustable` if the user chooses their size and channels."""
+    """Pass some of these images through the network and return its output. Images that it cannot
+    take are refused; they are `adjustable` if the user chooses their size and channels."""
     x, _ = next(checked_batches(*next(iter(groups.items()))))
     try:
         with mode(net, training=False):
@@ -117,7 +119,7 @@ def check_accepts(net: nn.Module, groups: BatchesByGroup, *, adjustable: bool = 
 
 
 def _adjustment(error: Exception) -> tuple[str, str]:
-    """What to change about images that a network cannot take, and by which option."""
+    """Advise how to change images that a network cannot take, and by which option."""
     if "channels" in str(error):  # torch's word for it
         return (
             "; one mean and one standard deviation make images grey, three of each colour",

@@ -1,8 +1,8 @@
-"""The paper as data: its numbers, and a study for every table and figure with what it claims.
+"""The paper as data: its numbers, and a study for every table and figure, with its claims.
 
     from bntricks.paper import load_reported, load_study, study_names
 
-Everything is read from the TOML files beside this one, and nothing here needs torch.
+Everything is read from the TOML files in this folder, and nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _REPORTED = "reported"
 
 
 def study_names() -> tuple[str, ...]:
-    """Every study, in alphabetical order."""
+    """List every study, in alphabetical order."""
     names = [entry.name for entry in files(__name__).iterdir() if entry.name.endswith(".toml")]
     return tuple(sorted({name.removesuffix(".toml") for name in names} - {_REPORTED}))
 
 
 def load_study(name: str | Path) -> Study:
-    """The study of this name, or the one in a TOML file of your own."""
+    """Load the study of this name, or the one in a TOML file of your own."""
     if isinstance(name, Path) or name.endswith(".toml"):
         return _own_study(Path(name).expanduser())
     return _paper_study(name)
@@ -81,7 +81,7 @@ def _paper_study(name: str) -> Study:
 
 @cache
 def load_reported() -> Reported:
-    """The paper's numbers."""
+    """Load the paper's numbers."""
     return Reported.model_validate(_read(_REPORTED))
 
 

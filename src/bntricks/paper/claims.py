@@ -1,8 +1,8 @@
-"""What the paper says in words, made exact: which number of which runs, and against what.
+"""The paper's claims as comparisons of numbers.
 
-A `Statement` is what a study's TOML writes, often for several metrics, streams and variants at
-once; a `Claim` is one comparison of it. Every claim is a weighted sum of sides, so its difference
-is taken in the same way from the runs of a seed and from the paper's tables.
+A `Statement` in a study's TOML covers several metrics, streams and variants at once; a `Claim` is
+one comparison of it. Every claim is a weighted sum of sides, so its difference is computed in the
+same way from the runs of a seed and from the paper's tables.
 """
 
 from __future__ import annotations
@@ -96,9 +96,9 @@ class Claim(BaseModel):
     margin: Annotated[float, Field(gt=0)] | None = None
     along: tuple[str, ...] = ()
     along_b: tuple[str, ...] = ()
-    """The variants of B that belong to those of A [default: the same]."""
+    """The variants of B for those of A [default: the same]."""
     after: AwareDatetime | None = None
-    """When the claim was written down, if only runs that finished later may test it."""
+    """The time when the claim was written down, if only runs that finished later may test it."""
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
@@ -124,7 +124,7 @@ class Claim(BaseModel):
         return self
 
     def terms(self) -> tuple[tuple[float, Side], ...]:
-        """Sides with their weights: the difference is the weighted sum of their metrics."""
+        """Return the sides with their weights; the difference is the weighted sum of metrics."""
         if self.b is None:
             return ((1.0, self.a),)
         if self.kind != "trend":
@@ -143,7 +143,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 class Party(BaseModel):
-    """A side before its stream is filled in; its own variant, if any, replaces the statement's."""
+    """A side without its stream; its own variant, if any, replaces the statement's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -152,8 +152,8 @@ class Party(BaseModel):
 
 
 class Statement(BaseModel):
-    """Claims that differ only in metric, stream or variant, with {metric}, {stream} and {variant}
-    in their text."""
+    """Claims that differ only in metric, stream or variant. Their text has {metric}, {stream} and
+    {variant} as placeholders."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

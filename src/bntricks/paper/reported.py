@@ -1,4 +1,4 @@
-"""The paper's numbers as Tables 1 to 4 print them: mean and standard deviation over 10 runs."""
+"""The paper's numbers, as in Tables 1 to 4: mean and standard deviation over 10 runs."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class Entry:
 
 
 class Batches(NamedTuple):
-    """What a line of Table 2 says of its method: what updates φ, and what updates θ."""
+    """The batches that update φ and θ, from a line of Table 2."""
 
     ema: str
     parameters: str
 
 
 class Reported(BaseModel):
-    """All results of the paper, the memory's capacity where a table does not name it, how methods
-    are called there, their hyper-parameters, and which batches Table 2 gives them."""
+    """All results of the paper, the memory's capacity where a table does not name it, the titles
+    and hyper-parameters of methods, and their batches in Table 2."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,12 +76,12 @@ class Reported(BaseModel):
         )
 
     def hyper_of(self, method: str, stream: str) -> Mapping[str, float]:
-        """The hyper-parameters of a method of the tables; empty if it has none."""
+        """Return the hyper-parameters of a method in the tables; empty if it has none."""
         return self.hyper_on.get(stream, {}).get(method) or self.hyper.get(method, {})
 
     def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
-        """The paper's result of this method, by default with the stream's own memory capacity. Two
-        tables that both print it print the same."""
+        """Find the paper's result of this method, by default with the stream's own memory capacity.
+        Tables that both print it agree."""
         wanted = (method, stream, memory or self.memory.get(stream))
         for entry in self.entries():
             if (entry.method, entry.stream, entry.memory) == wanted:

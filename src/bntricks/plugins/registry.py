@@ -1,7 +1,7 @@
-"""Registries by name. User entries have the same standing as built-in ones.
+"""Registries by name, of built-in and user entries alike.
 
-What is registered while a user's file is imported, or a module that an installed package names as
-an entry point, remembers that source: it is part of the identity of runs that use it.
+An entry that is registered while a user's file or an installed package's entry point is imported
+remembers that source, which is part of the identity of runs that use it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CodeSource:
 
     name: str
     sha256: str
-    """Of the file's content."""
+    """The hash of the file's content."""
 
     @classmethod
     def of(cls, name: str, content: bytes) -> Self:
@@ -44,7 +44,7 @@ _SOURCE: ContextVar[CodeSource | None] = ContextVar("source", default=None)
 
 @contextmanager
 def registering(source: CodeSource) -> Iterator[None]:
-    """Whatever is registered meanwhile comes from this source."""
+    """Attribute what is registered meanwhile to this source."""
     token = _SOURCE.set(source)
     try:
         yield
@@ -53,8 +53,8 @@ def registering(source: CodeSource) -> Iterator[None]:
 
 
 def _by_this_package() -> bool:
-    """Whether it is a module of this package that registers something, maybe because a source that
-    is being imported has made it be imported in turn."""
+    """Whether a module of this package is registering something, perhaps as an indirect import of a
+    source."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -62,11 +62,10 @@ def _by_this_package() -> bool:
 
 
 class Registry(Generic[Entry]):
-    """Entries by name, in the order in which they came.
+    """Entries by name, in order of registration.
 
-    `kind` is what an entry is called. The modules of the package `home` register themselves, and
-    so do those that installed packages list as entry points of `group`: they are imported when an
-    entry is first looked up.
+    `kind` is what errors call an entry. The modules of the package `home`, and the entry points of
+    `group` in installed packages, are imported when an entry is first looked up.
     """
 
     def __init__(self, kind: str, *, home: str | None = None, group: str | None = None) -> None:
@@ -77,8 +76,8 @@ class Registry(Generic[Entry]):
         self._broken: list[str] = []
 
     def add(self, name: str, entry: Entry) -> Entry:
-        """Register an entry. Nobody may replace a built-in one, and a source from outside none but
-        its own."""
+        """Register an entry. Built-in entries cannot be replaced, and a source from outside may
+        replace only its own."""
         source = None
         if _by_this_package():
             self._built_in.add(name)
@@ -96,15 +95,15 @@ class Registry(Generic[Entry]):
         return entry
 
     def named(self, name: str) -> Callable[[Entry], Entry]:
-        """`add` as a decorator."""
+        """Return `add` as a decorator."""
         return lambda entry: self.add(name, entry)
 
     def is_built_in(self, name: str) -> bool:
-        """Whether it came with the package."""
+        """Whether an entry came with the package."""
         return name in self._built_in
 
     def source(self, name: str) -> CodeSource | None:
-        """Where the entry of this name comes from, if it is from outside the package."""
+        """Return the source of an entry, if it is from outside the package."""
         self.entries()
         return self._sources.get(name)
 
@@ -117,7 +116,7 @@ class Registry(Generic[Entry]):
         for each in entry_points(group=group) if group is not None else ():
             try:
                 _import_entry_point(each)
-            except Exception as error:  # a broken package is no reason to refuse other entries
+            except Exception as error:  # a broken package must not hide other entries
                 reason = f"{type(error).__name__}: {error}"
                 self._broken.append(f"{each.value} could not be imported: {reason}")
         return self._entries

@@ -1,5 +1,5 @@
-"""What a checkpoint holds of a learner and its place, checked before any of it is used: a file with
-the right checksum may still have been made by somebody else."""
+"""The content of a checkpoint, checked before use: a file with the right checksum may still have
+been made by somebody else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SavedPart(BaseModel):
 
 
 class SavedPosition(SavedPart):
-    """A `Position`."""
+    """A saved `Position`."""
 
     lesson: Count
     epoch: Count
@@ -35,7 +35,7 @@ class SavedPosition(SavedPart):
 
 
 class SavedLearner(SavedPart):
-    """What `snapshot` makes of a learner."""
+    """A learner as saved by `snapshot`."""
 
     net: dict[str, Tensor]
     optimiser: dict[str, Any] = Field(default_factory=dict)
@@ -55,7 +55,7 @@ class SavedLearner(SavedPart):
 
 
 class Saved(SavedPart):
-    """What any training goes on from."""
+    """The state that any training goes on from."""
 
     learner: SavedLearner
     place: SavedPosition
@@ -64,8 +64,8 @@ class Saved(SavedPart):
     def check(
         self, net: nn.Module, lesson: Lesson, *, epochs: int, outputs: int, samples: Tensor
     ) -> None:
-        """Raise a ValueError if it is not of this network, with so many outputs, in this lesson of
-        such samples."""
+        """Raise a ValueError unless it fits this network, its `outputs`, the lesson and its
+        samples."""
         place, learner = self.place, self.learner
         if place.epoch > epochs:
             raise ValueError("its position is beyond the end")
@@ -86,7 +86,7 @@ class Saved(SavedPart):
 
 @contextmanager
 def fitting(what: str, remedy: str, *, option: str | None = None) -> Iterator[None]:
-    """Refuse a state in one line if anything fails while it is checked and loaded."""
+    """Turn any failure to check or load a state into a one-line error."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -100,7 +100,7 @@ def fitting(what: str, remedy: str, *, option: str | None = None) -> Iterator[No
 
 
 def kinds(tensors: dict[str, Tensor]) -> dict[str, tuple[Size, Any]]:
-    """Shape and type of each tensor."""
+    """Return shape and type of each tensor."""
     return {name: (value.shape, value.dtype) for name, value in tensors.items()}
 
 
