@@ -6,7 +6,7 @@ waits for a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -53,26 +53,26 @@ class Batch:
 
     def __or__(self, other: Batch) -> Batch:
         """Join two batches into one: one forward, joint batch statistics."""
-        weight = None
-        if self.weight is not None or other.weight is not None:
-            weight = torch.cat([_weights(self), _weights(other)])
-        stored = None
-        if self.stored is not None or other.stored is not None:
-            stored = torch.cat([_stored(self), _stored(other)])
-        partner = share = None
-        if self.partner is not None or other.partner is not None:
-            partner = torch.cat([b.y if b.partner is None else b.partner for b in (self, other)])
-            share = torch.cat([_shares(self), _shares(other)])
-        return Batch(
-            torch.cat([self.x, other.x]),
-            torch.cat([self.y, other.y]),
-            _join(self.logits, other.logits),
-            weight,
-            _join(self.ids, other.ids),
-            stored,
-            partner,
-            share,
-        )
+        kept = {}
+        for name, default in MISSING.items():
+            own = [getattr(batch, name) for batch in (self, other)]
+            if any(value is not None for value in own):
+                pairs = zip((self, other), own, strict=True)
+                kept[name] = torch.cat([default(b) if v is None else v for b, v in pairs])
+        for name in ("logits", "ids"):  # both have them, or the union has none
+            own = [getattr(batch, name) for batch in (self, other)]
+            if all(value is not None for value in own):
+                kept[name] = torch.cat(own)
+        return Batch(torch.cat([self.x, other.x]), torch.cat([self.y, other.y]), **kept)
+
+
+MISSING: dict[str, Callable[[Batch], Tensor]] = {
+    "weight": lambda batch: torch.ones(len(batch)),
+    "stored": lambda batch: torch.zeros(len(batch), dtype=torch.int64),
+    "partner": lambda batch: batch.y,
+    "share": lambda batch: torch.ones(len(batch)),
+}
+"""What stands for a field that one batch of a union lacks."""
 
 
 def check_finite(x: Tensor, what: str) -> None:
@@ -93,10 +93,11 @@ def class_numbers(y: Tensor) -> Tensor:
 
 def copies(batch: Batch, count: int) -> Batch:
     """Repeat a batch; the copies together weigh as much as one (ER-Balance-Batch, Sec. 4)."""
+    weight = MISSING["weight"](batch) if batch.weight is None else batch.weight
     return Batch(
         batch.x.repeat(count, *[1] * (batch.x.dim() - 1)),
         batch.y.repeat(count),
-        weight=_weights(batch).repeat(count) / count,
+        weight=weight.repeat(count) / count,
         stored=None if batch.stored is None else batch.stored.repeat(count),
     )
 
@@ -172,19 +173,3 @@ def batch_count(count: int, size: int, *, even: bool = False) -> int:
     if even:
         return max(1, (2 * count + size) // (2 * size))  # the nearest whole number
     return max(1, -(-(count - 1) // size) if count % size == 1 else -(-count // size))
-
-
-def _shares(batch: Batch) -> Tensor:
-    return torch.ones(len(batch)) if batch.share is None else batch.share
-
-
-def _weights(batch: Batch) -> Tensor:
-    return torch.ones(len(batch)) if batch.weight is None else batch.weight
-
-
-def _stored(batch: Batch) -> Tensor:
-    return torch.zeros(len(batch), dtype=torch.int64) if batch.stored is None else batch.stored
-
-
-def _join(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])

@@ -104,6 +104,13 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
+def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
+    """Say that there is no such name, which was probably meant, and which there are."""
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+
+
 def first_mistake(error: ValidationError) -> str:
     """Describe the first mistake, with its place in a nested value."""
     mistake = error.errors()[0]

@@ -7,7 +7,6 @@ Everything is read from the TOML files in this folder, and nothing here needs to
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, unknown
 from bntricks.files import parse_toml, reading, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
 from bntricks.paper.reported import Entry, Number, Reported
@@ -70,12 +69,8 @@ def _own_study(path: Path) -> Study:
 @cache
 def _paper_study(name: str) -> Study:
     if name not in study_names():
-        close = difflib.get_close_matches(name, study_names(), n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UserError(
-            f"unknown study {name!r}: {hint}there are {', '.join(study_names())}; one of your own "
-            "is a file that ends with .toml"
-        )
+        own = "; one of your own is a file that ends with .toml"
+        raise unknown("study", name, study_names(), own)
     return Study.model_validate(_read(name))
 
 

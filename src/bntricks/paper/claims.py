@@ -75,7 +75,23 @@ class Side(BaseModel):
         return ", ".join(filter(None, (self.method, self.variant)))
 
 
-class Claim(BaseModel):
+class Comparison(BaseModel):
+    """What a claim and the statement it comes from have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    where: str = ""
+    kind: Kind
+    margin: Annotated[float, Field(gt=0)] | None = None
+    along: tuple[str, ...] = ()
+    along_b: tuple[str, ...] = ()
+    """The variants of B for those of A [default: the same]."""
+    after: AwareDatetime | None = None
+    """The time when the claim was written down, if only runs that finished later may test it."""
+
+
+class Claim(Comparison):
     """One statement that runs can support or contradict.
 
     `greater`: the metric of A is greater than that of B. `less`: it is smaller or, with a margin,
@@ -85,20 +101,9 @@ class Claim(BaseModel):
     straight line through the gains, in points for each step from one variant to the next.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str
-    where: str = ""
-    kind: Kind
     metric: Metric
     a: Side
     b: Side | None = None
-    margin: Annotated[float, Field(gt=0)] | None = None
-    along: tuple[str, ...] = ()
-    along_b: tuple[str, ...] = ()
-    """The variants of B for those of A [default: the same]."""
-    after: AwareDatetime | None = None
-    """The time when the claim was written down, if only runs that finished later may test it."""
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
@@ -151,24 +156,15 @@ class Party(BaseModel):
     variant: str | None = None
 
 
-class Statement(BaseModel):
+class Statement(Comparison):
     """Claims that differ only in metric, stream or variant. Their text has {metric}, {stream} and
     {variant} as placeholders."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str
-    where: str = ""
-    kind: Kind
     metric: Annotated[tuple[Metric, ...], BeforeValidator(_as_tuple)]
     stream: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
     variant: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ("",)
     a: Party
     b: Party | None = None
-    margin: float | None = None
-    along: tuple[str, ...] = ()
-    along_b: tuple[str, ...] = ()
-    after: AwareDatetime | None = None
 
     @field_validator("text")
     @classmethod
@@ -180,20 +176,16 @@ class Statement(BaseModel):
         return text
 
     def claims(self) -> tuple[Claim, ...]:
+        shared = self.model_dump(include={*Comparison.model_fields} - {"text"})
         return tuple(
             Claim(
                 text=self.text.format(
                     metric=metric.upper(), stream=STREAMS.get(stream, stream), variant=variant
                 ),
-                where=self.where,
-                kind=self.kind,
                 metric=metric,
                 a=_side(self.a, stream, variant),
                 b=None if self.b is None else _side(self.b, stream, variant),
-                margin=self.margin,
-                along=self.along,
-                along_b=self.along_b,
-                after=self.after,
+                **shared,
             )
             for metric, stream, variant in product(self.metric, self.stream, self.variant)
         )

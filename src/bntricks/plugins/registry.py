@@ -6,7 +6,6 @@ remembers that source, which is part of the identity of runs that use it.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -21,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Generic, Self, TypeVar
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, unknown
 
 Entry = TypeVar("Entry")
 
@@ -124,13 +123,9 @@ class Registry(Generic[Entry]):
     def find(self, name: str) -> Entry:
         entries = self.entries()
         if name not in entries:
-            close = difflib.get_close_matches(name, entries, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            own = "; to use your own, register it in Python first" if ":" in name else ""
-            broken = "".join(f"; {reason}" for reason in self._broken)
-            raise UserError(
-                f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}{own}{broken}"
-            )
+            own = ["to use your own, register it in Python first"] * (":" in name)
+            more = "".join(f"; {reason}" for reason in (*own, *self._broken))
+            raise unknown(self.kind, name, list(entries), more)
         return entries[name]
 
     def _may_replace(self, name: str, source: CodeSource | None) -> bool:

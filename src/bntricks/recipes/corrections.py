@@ -121,21 +121,16 @@ class Uncorrected(Correction):
 
 
 @correction("wa")
-class Aligning(Correction):
-    """WA (Zhao et al. 2020): the head's weights are aligned for good, by `AlignWeights`."""
+@dataclass(frozen=True)
+class AlignWeights(Correction):
+    """WA (Zhao et al. 2020): a stage that scales the new classes' rows of the head, so that on
+    average they are as long as those of the old classes. The next task starts from there."""
 
     compares_lengths = True
     rescores = False
 
     def applied(self, method: Method, name: str) -> Method:
-        align = AlignWeights()
-        return method if align in method.stages else replace(method, stages=(align, *method.stages))
-
-
-@dataclass(frozen=True, slots=True)
-class AlignWeights:
-    """A stage that scales the new classes' rows of the head so that on average they are as long as
-    those of the old classes. The next task starts from there."""
+        return method if self in method.stages else replace(method, stages=(self, *method.stages))
 
     @torch.no_grad()
     def __call__(self, state: State, samples: Batch | None) -> None:

@@ -32,12 +32,9 @@ class Cone:
     """GEM: the nearest gradient that increases no past task's loss, to first order."""
 
     least_per_task: ClassVar[int] = 2  # one sample has no variance
+    forwards: ClassVar[str] = "t-1"
     margin: float = 0.5
     ridge: float = 1e-3
-
-    @property
-    def forwards(self) -> str:
-        return "t-1"
 
     @contextmanager
     def __call__(self, draws: Draws) -> Iterator[None]:
@@ -70,10 +67,7 @@ class HalfSpace:
     """A-GEM: the gradient without the part that works against the memory batch."""
 
     draws: ClassVar[Source] = BM
-
-    @property
-    def forwards(self) -> str:
-        return "1"
+    forwards: ClassVar[str] = "1"
 
     @contextmanager
     def __call__(self, draws: Draws) -> Iterator[None]:

@@ -26,6 +26,7 @@ from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.options import TrainingOptions
 from bntricks.seeds import Generators
+from bntricks.streams.files.progress import Report, silent
 from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 View = Callable[[Tensor, Generator | None], Tensor]
 """A function from raw samples to network inputs, augmented if there is a generator."""
-
-WorkReport = Callable[[str, int, int], None]
-"""A function that takes the progress of work outside the steps: what, done, total."""
 
 
 @dataclass
@@ -93,7 +91,7 @@ class State:
     """The course of the learning rate over a task."""
     tasks: int | None = None
     """The number of tasks, for methods that share out their memory in advance."""
-    report: WorkReport = lambda what, done, total: None
+    report: Report = silent
     lesson: Lesson = field(default_factory=Lesson)
     teacher: nn.Module | None = None
     """The network before this task."""
