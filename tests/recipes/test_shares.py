@@ -60,7 +60,7 @@ def test_the_share_of_new_samples_in_phi_is_the_specifications(name, t):
     means = torch.tensor(shares, dtype=torch.float64).view(PARTS, STEPS).mean(dim=1)
     error = (means.std() / PARTS**0.5).item()  # of parts so long that they hardly depend
     computed = new_share(make(name), t)
-    assert abs(means.mean().item() - computed) <= 7 * error + 1e-6  # Student, of so few parts
+    assert abs(means.mean().item() - computed) <= 3 * error + 1e-6
     assert computed == pytest.approx(SHARES[name](t), abs=0.006)  # which is given to two digits
 
 
