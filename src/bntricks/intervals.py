@@ -1,7 +1,5 @@
 """The confidence level of every interval."""
 
-from __future__ import annotations
-
 from statistics import NormalDist
 
 CONFIDENCE = 0.95

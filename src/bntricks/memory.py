@@ -5,8 +5,6 @@ beyond are never read. Labels, ids and tasks are on the host, samples and logits
 Nothing here knows of recipes: it works alone, in any loop.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Options of a run, each declared once, where it is used: with its help, which is the docstring
 below the field, and its roles. Nothing here needs torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, Self

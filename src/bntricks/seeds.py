@@ -5,8 +5,6 @@ the same order with the same crops, start from the same weights and make the sam
 decisions: their results pair.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Collection, Iterator

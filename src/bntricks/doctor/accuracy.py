@@ -3,8 +3,6 @@
 Every set of statistics is tried on the same samples, so differences are paired sample by sample.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Charts of a diagnosis: distance and lean by depth, accuracy by statistics, and the answers.
 Colours are those of Okabe and Ito; shapes differ too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

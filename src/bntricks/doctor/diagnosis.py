@@ -5,8 +5,6 @@ error. A diagnosis consists of plain values: accuracies in per cent, differences
 between 0 and 1.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

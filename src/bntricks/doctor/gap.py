@@ -7,8 +7,6 @@ its class's mean probability on balanced data, the prior that the network has le
 taken on the half of the samples that accuracy is not measured on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ once. Groups are in the order they were learned, the newest last. If classes are
 batches are kept at a time.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

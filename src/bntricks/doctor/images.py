@@ -1,8 +1,6 @@
 """A folder of class folders as groups of batches. Images are decoded on every pass, a block at a
 time, so that a folder of any size fits into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial

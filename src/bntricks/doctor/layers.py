@@ -4,8 +4,6 @@ All moments are measured as in training, each batch normalised by its own statis
 one layer's φ shows in that layer alone, whatever its effect on later ones in use.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

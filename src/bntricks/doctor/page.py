@@ -1,8 +1,6 @@
 """The diagnosis as one HTML file, like the report's page: self-contained, and safe with any name of
 a group or a layer."""
 
-from __future__ import annotations
-
 from html import escape
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tables of one or several diagnoses, for the page and the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from bntricks.doctor.accuracy import Difference

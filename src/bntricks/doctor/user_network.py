@@ -1,7 +1,5 @@
 """A network of the user's own, built by a function of theirs and filled from a file of weights."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path

@@ -4,8 +4,6 @@ A cost is claimed only if its 95% interval excludes 0; a lean only from layers w
 determined, and only if its interval excludes the balanced share.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

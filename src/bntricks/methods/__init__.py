@@ -5,8 +5,6 @@ hyper-parameters, with the paper's defaults; their annotations are the ranges.
     def er() -> Method: ...
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress

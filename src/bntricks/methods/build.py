@@ -1,7 +1,5 @@
 """The only builder of learners from names: of the method, the network and its normalisation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """CLS-ER (Arani et al. 2022): two slow copies of the network set targets on the memory batch, and
 the stable one predicts. Its variants separate the effect of the copy from that of its φ."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 """Learning without Forgetting (Li & Hoiem 2017), for one head over all classes: no memory, but the
 network's outputs before the task, recorded at its start."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

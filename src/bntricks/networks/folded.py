@@ -4,8 +4,6 @@ For a fixed φ = (μ, σ²), BN(w ∗ x) = (γ/σ)(w ∗ x − μ) + β is a con
 then work in oneDNN's own layout, so that no layer rearranges the output of another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

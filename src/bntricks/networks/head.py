@@ -1,8 +1,6 @@
 """The head of any network: its last linear layer, the features it sees, growth with the classes,
 and layers to replace it, by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager

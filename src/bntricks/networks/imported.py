@@ -1,8 +1,6 @@
 """Networks that a user's own function builds: `package.module:function`. The code is imported and
 called only if the user names it."""
 
-from __future__ import annotations
-
 import sys
 import sysconfig
 import traceback

@@ -1,7 +1,5 @@
 """A network for vectors, or for images as vectors: two hidden layers, each with BatchNorm."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 

@@ -1,7 +1,5 @@
 """Options that choose the network. Nothing here needs torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Every network by name, and how one is built: the same generator gives the same weights."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -6,8 +6,6 @@ width and half the size; global average pooling; one linear layer with all C out
 PyTorch's default initialisation, as in the experiments. `norms` has the normalisation layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -3,8 +3,6 @@ stages of five blocks with 16, 32 and 64, and shortcuts without parameters. It h
 parameters, where the paper's ResNet-18 has 11 million.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.nn.functional as F

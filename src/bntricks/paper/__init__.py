@@ -5,8 +5,6 @@
 Everything is read from the TOML files in this folder, and nothing here needs torch.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The paper's numbers, as in Tables 1 to 4: mean and standard deviation over 10 runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

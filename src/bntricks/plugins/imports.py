@@ -5,8 +5,6 @@ SHA-256 is part of the identity of every run that uses it. Whatever the file imp
 installed.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from contextlib import redirect_stdout

@@ -4,8 +4,6 @@ An entry that is registered while a user's file or an installed package's entry 
 remembers that source, which is part of the identity of runs that use it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """The task at hand: its number, its classes, and those before."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The losses of the recipes: functions of a `Pass`, with its logits [B, C] and its batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

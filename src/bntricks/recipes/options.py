@@ -1,8 +1,6 @@
 """Options of training, which are keywords of a `Learner` too, and changes of a method's recipe.
 Nothing here needs torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -4,8 +4,6 @@ It assumes the paper's batches, tasks with equally many classes, momentum 0.1 an
 mixes the memory into the task, the sizes of Seq-CIFAR-10.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import comb
 

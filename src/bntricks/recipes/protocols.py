@@ -1,7 +1,5 @@
 """What a recipe needs: each class in one task, announced tasks, and how large a memory."""
 
-from __future__ import annotations
-
 from bntricks.errors import UserError
 from bntricks.recipes.language import REPLAYED, Bmix, Bp, Copies, Method, Source, Union
 

@@ -1,8 +1,6 @@
 """Rewrites of recipes: BN Tricks for any rehearsal method (paper, Sec. 5), and what others do about
 the same bias."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ Apple GPU (mps) has no float64; its BatchNorm is wrong on images in channels_las
 of PyTorch, and copies to it that do not block may read freed memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -11,8 +11,6 @@ tensors of two devices in one operation (except CPU tensors without dimensions),
 allows and gets wrong: copies to mps that do not block, and BatchNorm on mps in channels_last.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Iterator

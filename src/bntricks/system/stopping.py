@@ -1,7 +1,5 @@
 """Requests to stop (Ctrl-C, SIGTERM, a closed terminal), postponed until nothing would be lost."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The device, its arithmetic, compiled passes, and the memory allocator."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import re

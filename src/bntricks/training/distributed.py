@@ -6,8 +6,6 @@ merged from those of the parts. A pass is normalised by the moments of a rank's 
 synchronised statistics, by those of the whole batch, as in a run on one device.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Sequence

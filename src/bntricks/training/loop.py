@@ -1,7 +1,5 @@
 """The only loop over epochs and batches, by which runs, models and estimators learn a task."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@
 (`python -X importtime -c "import torch._dynamo"`).
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """The progress of a run; no step waits for its loss."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any, Literal
@@ -62,7 +60,7 @@ class Progress:
             event["phi_drift"] = self.drift()
         self.sink(event)
 
-    def work(self, what: str, done: int, total: int) -> None:
+    def work(self, what: str, done: int, total: int | None) -> None:
         """Report the progress of work between the steps, such as herding."""
         self.sink({"event": "work", "what": what, "done": done, "total": total})
 

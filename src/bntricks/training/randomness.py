@@ -5,8 +5,6 @@ pass. So a pass that is left out or added shifts no other, a resumed run draws t
 caller's generators are restored. Networks and methods in which nothing can draw are not seeded.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext

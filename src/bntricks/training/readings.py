@@ -2,8 +2,6 @@
 labels are read off, or in the batch that φ follows. The latter have a copy of the network that
 shares θ and has a φ of its own."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """The content of a checkpoint, checked before use: a file with the right checksum may still have
 been made by somebody else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """How the learning rate changes while a task is learned, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import cos, pi
 

@@ -1,8 +1,6 @@
 """BN Tricks as one object for a loop of your own: the recipe `er-bnt` (paper, Algorithm 1) with
 your own network, loss and optimiser."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

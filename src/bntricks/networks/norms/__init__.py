@@ -8,8 +8,6 @@ authors' defaults: `groups`, `momentum`, `kappa` and `lambda_norm` are options o
     def group_norm(channels, *, groups=None): ...
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ where w is learned. φ follows at a rate η that begins near an average over all
 1 − (1 − m)^κ, and a penalty λ·(distance of the batch's moments from φ) is added to the loss.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch
@@ -71,16 +69,11 @@ class AdaptiveBalanceNorm(BatchNormVariant):
 
     def _distance(self, mean: Tensor, var: Tensor) -> Tensor:
         """Measure the distance between these moments and φ, which they have already moved."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
         return F.mse_loss(mean, self.running_mean) + F.mse_loss(var, self.running_var)
 
     @torch.no_grad()
     def move_phi(self, mean: Tensor, var: Tensor) -> None:
         """Move φ at the layer's own rate."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
         self.running_mean.lerp_(mean, self.next_rate)
         self.running_var.lerp_(var, self.next_rate)
         self.next_rate.div_(self.next_rate + (1 - RATE) ** self.kappa)

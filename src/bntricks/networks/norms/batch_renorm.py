@@ -6,8 +6,6 @@ to 5, each wider by 1e-4 for every image. φ is a mean and an unbiased variance 
 Avalanche averages standard deviations.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -32,8 +30,6 @@ class BatchRenorm(BatchNormVariant):
         self.register_buffer("images_tracked", torch.tensor(0))
 
     def normalise(self, x: Tensor) -> Tensor:
-        assert self.running_mean is not None
-        assert self.running_var is not None
         with torch.no_grad():
             values = x.float() if x.dtype == torch.bfloat16 else x
             mean, var = mean_and_variance(by_channel(values))

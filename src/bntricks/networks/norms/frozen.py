@@ -1,8 +1,6 @@
 """BatchNorm that is frozen after the first task, as in FACIL and LUCIR: φ stays as it is then and
 normalises every later pass; the affine map goes on learning."""
 
-from __future__ import annotations
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Another normalisation for any existing network."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

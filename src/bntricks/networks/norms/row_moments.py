@@ -1,7 +1,5 @@
 """Moments and affine maps of rows, for layers that normalise in several operations."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

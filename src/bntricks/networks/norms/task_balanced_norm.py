@@ -6,8 +6,6 @@ near |stream rows| / |replayed rows| times the number of past tasks, every task 
 share of each group's statistics, and of φ.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import gcd
 

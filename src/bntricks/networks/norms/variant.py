@@ -1,8 +1,6 @@
 """The base of all variants of BatchNorm, which differ from it in training alone; some need to know
 the origin of the rows they normalise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +28,9 @@ class BatchNormVariant(RunningStatistics, nn.BatchNorm2d):
     is BatchNorm in training, too.
     """
 
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
     keeps_phi: str = ""
     """If a recipe may not name the batch that moves φ, why."""
     needs_joint: bool = False

@@ -1,8 +1,6 @@
 """GroupNorm with Weight Standardization (Qiao et al. 2019): the kernels of convolutions are
 standardised before every use, which lets GroupNorm match BatchNorm according to its authors."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,8 +1,6 @@
 """A drawing as SVG: boxes, text and horizontal arrows. Names are escaped, so none becomes markup.
 Lines and letters have the colour of the page, or are black on a white card."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator, Sequence

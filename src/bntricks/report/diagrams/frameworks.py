@@ -1,8 +1,6 @@
 """The study that trains nothing (Figure 2): recipes as pictures, on disk and as a page, with the
 columns of the ablation table behind them. Recipes need torch, so this is imported on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from itertools import starmap

@@ -2,8 +2,6 @@
 its batch in a frame. To the left are θ and the losses that train it, to the right is φ. An arrow
 moves what it points at; a blocked line leaves it alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from string import ascii_lowercase
 from textwrap import wrap

@@ -2,8 +2,6 @@
 the losses by which it moves θ, and whether it moves φ; then what else shapes the gradient, a
 teacher or a projection. Read from the recipe alone, by the rules of `training/step.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
