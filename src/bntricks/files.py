@@ -130,8 +130,7 @@ def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
 
 
 def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
-    """Read what `pack_json` wrote. Raise a ValueError if it is damaged or too deep, or, unless
-    `unsigned`, has no checksum."""
+    """Read what `pack_json` wrote; a damaged file, or one without a checksum, is a ValueError."""
     value = parse_json(content)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -223,8 +222,7 @@ def regular_file(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Flush a file's bytes or a folder's entries to disk: without the latter, a power loss may
-    undo a rename."""
+    """Flush a file or a folder's entries to disk, so that a rename survives a power loss."""
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":  # Windows cannot open a folder, and needs no such call
         return

@@ -106,8 +106,7 @@ class Memory:
         return np.flatnonzero(self.tasks[: self.filled].numpy() == task)
 
     def sample(self, n: int, *, before: int | None = None) -> Batch | None:
-        """Draw up to n samples, uniformly without replacement, of tasks before `before` if given.
-        None if there are none."""
+        """Draw up to n distinct slots, perhaps of tasks before `before`; None if there are none."""
         earlier = None
         if before is not None:
             earlier = torch.from_numpy(np.flatnonzero(self.tasks[: self.filled].numpy() < before))

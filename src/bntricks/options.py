@@ -24,8 +24,7 @@ class Option:
     study_flag: bool = True
     """Whether `bnt study` has a flag of the same name."""
     competes: bool = True
-    """Whether a search may compare its values; others decide what is learned, or how that is
-    measured."""
+    """Whether a search may compare its values, rather than the user decide them."""
     unset: str = "none"
     """The meaning of None, in words."""
 

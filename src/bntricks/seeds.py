@@ -21,8 +21,7 @@ from bntricks.system.devices import forked_generators
 
 @dataclass(frozen=True, slots=True)
 class Generators:
-    """A generator for each kind of choice, on the host, so that a seed means the same on every
-    device."""
+    """A generator for each kind of choice, on the host: a seed means the same on every device."""
 
     init: Generator
     order: Generator
@@ -56,8 +55,7 @@ def construction(generator: Generator) -> Iterator[None]:
 
 @contextmanager
 def borrowed_generators(devices: Collection[torch.device] = ()) -> Iterator[None]:
-    """Restore the global generators of Python, numpy and torch, on the CPU and these devices, when
-    this is over."""
+    """Restore the global generators of Python, numpy and torch afterwards."""
     python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's)
     with forked_generators(devices):
         try:

@@ -112,8 +112,7 @@ def measure(
     size: int,
     report: Report,
 ) -> tuple[Tally, ...]:
-    """Count each group's answers in every trial, in one pass over the samples. The others are
-    compared with the first."""
+    """Count each group's answers in every trial, in one pass; the first is the reference."""
     tallies: list[Tally] = []
     for name in batches_by_group:
         report("measuring accuracy", len(tallies), len(groups))
@@ -258,8 +257,7 @@ def _answers_by_group(groups: Sequence[Group], pairs: Counter[tuple[int, int]]) 
 
 
 def _taken_for(group: Group, pairs: Counter[tuple[int, int]]) -> float:
-    """Return the share of answers that are classes of this group, in per cent, with the same weight
-    for every label."""
+    """Return the percentage of answers in this group; every label has the same weight."""
     samples, taken = Counter[int](), Counter[int]()
     for (label, answer), count in pairs.items():
         samples[label] += count

@@ -27,8 +27,7 @@ BATCH_SIZE = 128
 MIN_SAMPLES = 4
 """In a group: two to estimate with, two to measure on."""
 PASSES = 8
-"""The most passes over a group's batches, in which its smallest class is repeated to match its
-largest."""
+"""The most passes over a group's batches to repeat its smallest class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +132,7 @@ def shuffled(batches: Iterable[Labelled]) -> Iterator[Labelled]:
 
 
 def rebatched(batches: Iterable[Labelled], size: int) -> Iterator[Labelled]:
-    """Shuffle within batches, and regroup into batches of `size` to just under `2 * size`, so that
-    the last one is not small."""
+    """Shuffle within batches, and regroup them to `size` or more: never a small last one."""
     waiting: list[Labelled] = []
     for batch in shuffled(batches):
         waiting.append(batch)

@@ -34,8 +34,7 @@ class Photos:
     images_per_class: int | None = None
     """The number of images that are used of each class, from the first on."""
     leave_out: Callable[[str], None] | None = None
-    """Called with each file that cannot be read, which is then left out; without it, such a file is
-    refused."""
+    """Called with each unreadable file, which is left out; without it, the file is refused."""
 
 
 def image_groups(
@@ -74,8 +73,7 @@ def image_groups(
 
 
 def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
-    """Make a view that normalises pixels in [0, 1] by three means and deviations for RGB, or one
-    for grey."""
+    """Make a view that normalises pixels in [0, 1], of three channels or of grey."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
             f"{len(mean)} mean{'s' * (len(mean) != 1)} and {len(std)} standard "

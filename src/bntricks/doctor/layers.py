@@ -23,8 +23,7 @@ CERTAIN = 2.0
 PARTS = 10
 """The most parts of a group whose moments are compared."""
 NO_DIRECTION = 0.05
-"""Directions in which the corners extend less than this share of their widest extent are
-ignored."""
+"""Directions in which the corners extend less than this share of their most are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ def measure_layers(
     by_group: Mapping[str, GroupMoments],
     shares: Sequence[float],
 ) -> tuple[Layer, ...]:
-    """Measure every layer that is used; `shares` are the groups' shares of the balanced
-    population."""
+    """Measure every layer in use; `shares` are the groups' shares of the balanced population."""
     modules = layers(net)
     return tuple(
         _measure(name, modules[name], population, by_group, np.array(shares))

@@ -1,5 +1,4 @@
-"""The diagnosis as one HTML file, like the report's page: self-contained, and safe with any name of
-a group or a layer."""
+"""The diagnosis as one self-contained HTML file, safe with any name of a group or layer."""
 
 from html import escape
 from pathlib import Path

@@ -56,8 +56,7 @@ def open_network(
 
 
 def load_weights(net: nn.Module, path: Path) -> None:
-    """Fill the network from safetensors, or from a state dict saved by `torch.save`; only tensors
-    are read."""
+    """Fill the network from safetensors or a state dict by `torch.save`; only tensors are read."""
     state, own = _read_state(path), net.state_dict()
     if not own:
         raise UserError("the network has no weights to load: give one that has layers")
@@ -100,8 +99,7 @@ def _is_finite(tensor: Tensor) -> bool:
 
 
 def _kind(tensor: Tensor) -> str:
-    """Return the kind of numbers, within which types can be converted: bfloat16 to float32, int32
-    to int64."""
+    """Return the kind of numbers; types of one kind are convertible, as float32 and bfloat16."""
     if tensor.is_complex() or tensor.is_floating_point():
         return "complex" if tensor.is_complex() else "floating-point"
     return "whole"

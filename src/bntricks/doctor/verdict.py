@@ -21,8 +21,7 @@ from bntricks.errors import abbreviated
 CostTo = Literal["old", "newest", "all", "group", "none"]
 
 FAR = 0.3
-"""A layer further than this from the population counts as far: about a third of a standard
-deviation."""
+"""A layer further than this from the population is far: a third of a standard deviation."""
 LEANS = 0.1
 """φ leans if its share of the newest group differs by more than this from the balanced one."""
 UNSURE = 4.0
@@ -97,8 +96,7 @@ def losing(tried: Counterfactual) -> tuple[str, ...]:
 
 
 def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> FittingOrder | None:
-    """Find another order of classes that fits these pairs of label and answer, if theirs does
-    not."""
+    """Find another order of classes that fits these labels and answers, if theirs does not."""
     from scipy.optimize import linear_sum_assignment
 
     pairs: Counter[tuple[int, int]] = sum(pairs_by_group, Counter())

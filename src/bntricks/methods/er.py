@@ -1,5 +1,4 @@
-"""Experience Replay, its BN Tricks form, and the variants that take it apart (Secs. 3.1, 4, 5.1,
-6.2)."""
+"""Experience Replay, with BN Tricks, and taken apart (Secs. 3.1, 4, 5.1, 6.2)."""
 
 from bntricks.methods import method
 from bntricks.recipes.language import BM, Bb, Bp, Bt, Copies, Method, balanced

@@ -8,8 +8,7 @@ from bntricks.recipes.policies import Herding
 
 
 def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:
-    """Make a variant: all have exemplars by herding, the previous network as teacher, and the
-    nearest class mean as classifier."""
+    """Make a variant, with herded exemplars, the previous network as teacher, and nearest means."""
     return Method(
         ema=ema,
         updates=updates,

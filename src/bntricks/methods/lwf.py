@@ -30,8 +30,7 @@ def lwf(alpha: NotNegative = 1.0, decay: NotNegative = 5e-4) -> Method:
 
 
 def warm_up_and_record(state: State, samples: Batch) -> None:
-    """Train the classifier's new outputs alone, then record the outputs of every image, from the
-    second task on."""
+    """Train the new outputs alone, then record all outputs, from the second task on."""
     if not state.lesson.old:
         return
     with mode(state.net, training=False):

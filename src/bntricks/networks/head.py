@@ -1,5 +1,4 @@
-"""The head of any network: its last linear layer, the features it sees, growth with the classes,
-and layers to replace it, by name."""
+"""The head of any network: its last linear layer, its features, growth and replacement."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -41,8 +40,7 @@ def cosine(layer: nn.Linear) -> nn.Linear:
 
 
 class CosineHead(nn.Linear):
-    """10·cos(f, w_c) for each class c, which favours no class by the length of its weights or by a
-    bias."""
+    """10·cos(f, w_c) for each class c: neither a bias nor the length of weights favours any."""
 
     def forward(self, x: Tensor) -> Tensor:
         return COSINE_SCALE * F.linear(F.normalize(x), F.normalize(self.weight))
@@ -139,8 +137,7 @@ def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
 
 @torch.no_grad()
 def keep_outputs(net: nn.Module, outputs: Sequence[int]) -> None:
-    """Keep these outputs of the head, in this order, in place. Optimisers made before hold the old
-    parameters."""
+    """Keep these outputs of the head, in order, in place. Optimisers hold the old parameters."""
     linear, rows = last_linear(net), list(outputs)
     linear.weight = nn.Parameter(linear.weight[rows], requires_grad=linear.weight.requires_grad)
     if linear.bias is not None:

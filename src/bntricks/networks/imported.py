@@ -1,5 +1,4 @@
-"""Networks that a user's own function builds: `package.module:function`. The code is imported and
-called only if the user names it."""
+"""Networks built by a user's own `package.module:function`, imported only if the user names it."""
 
 import sys
 import sysconfig
@@ -118,8 +117,7 @@ def _function(where: str) -> Callable[..., Any]:
 
 
 def _place(error: BaseException) -> str | None:
-    """Find the line of the user's code that raised this: the last one outside this and all
-    installed packages."""
+    """Find the line of the user's code that raised this: the last outside installed packages."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}"
     installed = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"), PACKAGE)

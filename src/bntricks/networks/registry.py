@@ -31,8 +31,7 @@ def is_imported(name: str) -> bool:
 
 
 def check_named(name: str, given: str | None, where: Path) -> None:
-    """Import the code that a file names as its network, if the user names it too; otherwise
-    refuse."""
+    """Import the code that a file names as its network, but only if the user names it too."""
     if is_imported(name) and given == name:
         import_code(name.partition(":")[0])
     elif is_imported(name):

@@ -78,8 +78,7 @@ class Reported(BaseModel):
         return self.hyper_on.get(stream, {}).get(method) or self.hyper.get(method, {})
 
     def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
-        """Find the paper's result of this method, by default with the stream's own memory capacity.
-        Tables that both print it agree."""
+        """Find the paper's result of this method, by default with the stream's own memory."""
         wanted = (method, stream, memory or self.memory.get(stream))
         for entry in self.entries():
             if (entry.method, entry.stream, entry.memory) == wanted:

@@ -172,8 +172,7 @@ class Study(BaseModel):
         return self.methods if variant.methods is None else variant.methods
 
     def values(self, scale: ScaleName, stream: str, variant: str = "") -> dict[str, Any]:
-        """Return the options that are not the paper's, for this stream and variant at this
-        scale."""
+        """Return the options that differ from the paper's, for this stream, variant and scale."""
         base = self.scale[scale]
         own = self.variant(variant).values(scale)
         return {**base.overrides, **base.by_stream.get(stream, {}), **own}
@@ -187,8 +186,7 @@ class Study(BaseModel):
     def configs(
         self, scale: ScaleName, *, seeds: int | None = None, costly: bool = False
     ) -> list[Config]:
-        """List every run at this scale, seed by seed, so that the runs that exist after an
-        interruption can be compared."""
+        """List every run at this scale, seed by seed, so that a part of them can be compared."""
         if not self.streams:
             return []
         left_out = () if costly else self.costly

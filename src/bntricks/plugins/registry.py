@@ -50,8 +50,7 @@ def registering(source: CodeSource) -> Iterator[None]:
 
 
 def _by_this_package() -> bool:
-    """Whether a module of this package is registering something, perhaps as an indirect import of a
-    source."""
+    """Whether a module of this package is registering something, directly or not."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -73,8 +72,7 @@ class Registry(Generic[Entry]):
         self._broken: list[str] = []
 
     def add(self, name: str, entry: Entry) -> Entry:
-        """Register an entry. Built-in entries cannot be replaced, and a source from outside may
-        replace only its own."""
+        """Register an entry; only the source of an entry from outside may replace it."""
         source = None
         if _by_this_package():
             self._built_in.add(name)

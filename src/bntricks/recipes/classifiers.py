@@ -39,8 +39,7 @@ class Classifier(Protocol):
         ...
 
     def head(self, state: State) -> nn.Module | None:
-        """Return a module from features to the same scores, for export; None: the network's own
-        head."""
+        """Return a module from features to scores, for export; None: the network's own head."""
         ...
 
 

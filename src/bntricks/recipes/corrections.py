@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class Correction(Protocol):
-    """A correction of logits. One of your own inherits from this class and overrides what
-    differs."""
+    """A correction of logits. Your own inherits from this class and overrides what differs."""
 
     beyond: ClassVar[Mapping[str, float]] = {}
     """The value of each fitted tensor, [C], for outputs added to the head since."""

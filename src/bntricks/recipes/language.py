@@ -328,8 +328,7 @@ class Method:
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
 
     def columns(self) -> dict[str, str | float | None]:
-        """Return its row of the ablation table; the share of φ is the newest task's as task 5
-        ends."""
+        """Return its row of the ablation table; the share of φ is as task 5 ends."""
         from bntricks.recipes.phi_share import new_share  # which imports this module
 
         symbols = {symbol for source in self.sources for symbol in source.symbols()}

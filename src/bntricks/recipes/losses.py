@@ -51,8 +51,7 @@ def ce_seen(p: Pass) -> Tensor:
 
 @loss("ACE")
 def ace(p: Pass) -> Tensor:
-    """Cross-entropy without the old classes that are absent from the batch, so that it does not
-    push them down (ER-ACE)."""
+    """Cross-entropy without the old classes that the batch lacks: it pushes none down (ER-ACE)."""
     if not p.lesson.old:
         return ce.of(p)
     absent = set(p.lesson.seen) - set(_labels(p).tolist())
@@ -62,8 +61,7 @@ def ace(p: Pass) -> Tensor:
 
 @loss("LAS")
 def las(p: Pass) -> Tensor:
-    """Cross-entropy of logits plus the log of each class's count in the batch; absent classes take
-    no part (ER-LAS)."""
+    """Cross-entropy of logits plus the log of each class's count in the batch (ER-LAS)."""
     counts = torch.bincount(_labels(p), minlength=p.logits.shape[1])
     log_counts = to_device(counts.float().log(), p.logits.device)
     return F.cross_entropy(p.logits + log_counts, to_device(p.batch.y, p.logits.device))

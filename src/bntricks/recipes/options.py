@@ -1,5 +1,4 @@
-"""Options of training, which are keywords of a `Learner` too, and changes of a method's recipe.
-Nothing here needs torch."""
+"""Options of training and of a method's recipe. Nothing here needs torch."""
 
 from typing import Annotated, Literal
 

@@ -29,8 +29,7 @@ MIXED = 10_000 / 10_500
 
 
 def new_share(method: Method, t: int) -> float | None:
-    """Compute the newest task's share of φ as task t ends; None if it depends on more than the
-    recipe."""
+    """Compute the newest task's share of φ as task t ends; None if the recipe leaves it open."""
     if t == 1:
         return 1.0
     if method.joint:
@@ -76,8 +75,7 @@ def _batch(source: Source, t: int, stored: float) -> tuple[float, float]:
 
 
 def _balanced(t: int, stored: float) -> Iterator[tuple[float, int, float]]:
-    """Yield the probability, size and share of new rows of B_b, for each number of new rows in the
-    memory batch."""
+    """Yield the probability, size and new share of B_b for each number of new rows in memory."""
     for fresh in range(BATCH + 1):
         chance = comb(BATCH, fresh) * stored**fresh * (1 - stored) ** (BATCH - fresh)
         take = taken(BATCH, fresh, BATCH, new=1, old=t - 1)

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """What is kept, and when. One of your own inherits from this class and overrides what
-    differs."""
+    """What is kept, and when. Your own inherits from this class and overrides what differs."""
 
     fills: ClassVar[Literal["step", "task end"]] = "step"
     one_each: ClassVar[Literal["class", "task"] | None] = None
@@ -192,8 +191,7 @@ class StoredOutputs(Policy):
 
 
 def herd(features: Tensor, count: int) -> Tensor:
-    """Pick rows greedily so that the mean of the first k is as near to the mean of all as
-    possible."""
+    """Pick rows greedily so that the mean of the first k is near the mean of all (iCaRL)."""
     features = features.cpu().double()  # many small steps: a GPU would only wait
     mean, total = features.mean(0), torch.zeros_like(features[0])
     squares = (features**2).sum(1)

@@ -1,5 +1,4 @@
-"""Rewrites of recipes: BN Tricks for any rehearsal method (paper, Sec. 5), and what others do about
-the same bias."""
+"""Rewrites of recipes: BN Tricks (paper, Sec. 5), and what others do about the same bias."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -66,8 +65,7 @@ def bn_tricks(method: Method) -> Method:
 
 
 def corrected(method: Method, name: str) -> Method:
-    """Return the method with one of `CORRECTIONS` of its head's bias; with `none`, the method
-    itself."""
+    """Return the method with one of `CORRECTIONS` of its head's bias; `none` changes nothing."""
     correction = CORRECTIONS.find(name)
     if name == "none":
         return method
@@ -81,8 +79,7 @@ def corrected(method: Method, name: str) -> Method:
 
 
 def recalibrated(method: Method, how: str = "memory") -> Method:
-    """Return the method with φ set whenever a task is over, by one of `RECALIBRATIONS`; by default
-    to the memory's moments."""
+    """Return the method with φ set by one of `RECALIBRATIONS` whenever a task is over."""
     stage = RECALIBRATIONS.find(how)
     if stage is leave or stage in method.stages:
         return method

@@ -79,8 +79,7 @@ def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> 
 
 @torch.no_grad()
 def batch_cosines(new: Gradients, references: Gradients) -> Tensor:
-    """Compute cos(g, G_j) of the gradient g of the new samples' mean loss with every reference's,
-    [R]."""
+    """Compute cos(g, G_j), [R], of the new samples' mean gradient g and every reference."""
     _require_same_parameters(new, references)
     if not new.total:
         raise ValueError("the new samples lack their total: use per_sample(..., total=True)")
@@ -127,8 +126,7 @@ class GradientPart:
         return GradientPart(torch.cat([a, b], 1), torch.cat([d, e], 1))
 
     def blocks(self, *, summed: bool = False) -> Iterator[Factors]:
-        """Yield factors of some samples at a time; if `summed` over positions, a is the gradient
-        and d is 1."""
+        """Yield factors of some samples at a time; `summed` ones are the gradient and 1."""
         size, positions, inputs, outputs = self.shape
         step = max(1, BLOCK // (positions * inputs + summed * inputs * outputs))
         for start in range(0, size, step):

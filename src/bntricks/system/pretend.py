@@ -230,8 +230,7 @@ class Functions(TorchFunctionMode):
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Watches all operations, also in backward passes: inputs must share a device, which outputs
-    are on too."""
+    """Watches all operations, also of backward passes: all tensors must share a device."""
 
     def __init__(self, gpu: Gpu) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

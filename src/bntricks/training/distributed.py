@@ -209,8 +209,7 @@ def _gathered(x: Tensor) -> Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """Gathers the tensors of all ranks, [ranks, ...]; gradients flow back, because each rank's loss
-    depends on all parts."""
+    """Gathers the tensors of all ranks, [ranks, ...], and lets gradients flow back."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -1,5 +1,4 @@
-"""Events of a training as plain values, for progress bars, logs and functions of your own. Nothing
-here needs torch."""
+"""Events of a training as plain values, for progress bars, logs and your own functions."""
 
 from __future__ import annotations
 
@@ -63,8 +62,7 @@ def warning(sink: Sink) -> Callable[[str], None]:
 
 
 def reported(sink: Sink) -> Report:
-    """Make a function that sends the progress of other work, such as reading images, to the
-    sink."""
+    """Make a function that sends the progress of other work to the sink."""
     return lambda what, done, total: sink(
         {"event": "data", "what": what, "done": done, "total": total}
     )

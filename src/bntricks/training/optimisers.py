@@ -98,8 +98,7 @@ class GradientDescent:
 
 @OPTIMISERS.named("sgdm")
 class Momentum(GradientDescent):
-    """Gradient descent with momentum: v ← m·v + ∇ + w·θ, θ ← θ − η·v. The same bits as
-    `torch.optim.SGD`."""
+    """Gradient descent with momentum: v ← m·v + ∇ + w·θ, θ ← θ − η·v, to the bits of torch's."""
 
     def __init__(
         self,

@@ -57,8 +57,7 @@ class Randomness:
         return self.in_passes
 
     def begin(self, order: Generator, classes: tuple[int, ...]) -> None:
-        """Begin a task with these classes. The state of the order generator, which is in every
-        saved file, tells lessons apart."""
+        """Begin a task with these classes; the state of the order generator tells lessons apart."""
         position = hashlib.sha256(order.get_state().numpy().tobytes()).hexdigest()
         self.task, self.step = derived_seed(position, classes), 0
 
@@ -101,8 +100,7 @@ class Randomness:
 
 
 def networks_draw(modules: Iterable[nn.Module]) -> bool:
-    """Whether a module may draw: one of neither this package nor `DETERMINISTIC`, or one with
-    somebody else's hooks."""
+    """Whether a module may draw: one that is not known as deterministic, or has foreign hooks."""
     for module in modules:
         kind = type(module)
         if kind not in _DRAWS:

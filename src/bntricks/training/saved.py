@@ -1,5 +1,4 @@
-"""The content of a checkpoint, checked before use: a file with the right checksum may still have
-been made by somebody else."""
+"""The content of a checkpoint, checked before use: anybody may have made the file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,8 +61,7 @@ class Saved(SavedPart):
     def check(
         self, net: nn.Module, lesson: Lesson, *, epochs: int, outputs: int, samples: Tensor
     ) -> None:
-        """Raise a ValueError unless it fits this network, its `outputs`, the lesson and its
-        samples."""
+        """Raise a ValueError unless it fits this network, lesson and samples."""
         place, learner = self.place, self.learner
         if place.epoch > epochs:
             raise ValueError("its position is beyond the end")

@@ -149,8 +149,7 @@ class State:
         return device_of(self.net)
 
     def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
-        """Set the precision of one forward pass on x: autocast keeps copies of the weights until it
-        is left."""
+        """Set the precision of one forward pass; autocast keeps copies of the weights meanwhile."""
         lower = self.options.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
 
@@ -193,8 +192,7 @@ class State:
             return torch.cat([read(reader, part) for part in parts])
 
     def reader(self, images: int) -> State:
-        """Return this state with a network that scores `images` fastest, valid until θ or φ
-        change."""
+        """Return this state with the fastest network to score `images`, until θ or φ change."""
         if self.options.precision == "bf16":
             return self
         return replace(self, net=folded(self.net, images))

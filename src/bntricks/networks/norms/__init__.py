@@ -65,8 +65,7 @@ def knobs(name: str) -> dict[str, Any]:
 
 
 def bound(name: str, **values: Any) -> Norm:
-    """Return the scheme of this name with these values of the knobs it has; None stands for the
-    default."""
+    """Return the scheme of this name with these values of its knobs; None means the default."""
     norm = NORMS.find(name)
     own = {key: values[key] for key in knobs(name) if values.get(key) is not None}
     return partial(norm, **own) if own else norm

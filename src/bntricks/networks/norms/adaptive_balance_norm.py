@@ -51,8 +51,7 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         return scaled_rows(x, scale, beta - mean * scale)
 
     def _row_weights(self, rows: Rows | None, x: Tensor) -> Tensor:
-        """Return the weights, [1, N]. In the published code absent tasks keep their part, so that
-        the weights sum to less than 1."""
+        """Return the weights, [1, N]. Absent tasks keep their part in the published code."""
         tasks = None if rows is None else tasks_of(rows, x.device)
         if tasks is None:
             return x.new_full((1, len(x)), 1 / len(x))

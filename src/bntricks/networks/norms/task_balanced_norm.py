@@ -19,8 +19,7 @@ from bntricks.system.devices import to_device
 
 
 class TaskBalancedNorm(BatchNormVariant):
-    """BatchNorm of r* groups; plain BatchNorm in the first task, without replayed rows, and where
-    one group is best."""
+    """BatchNorm of r* groups; plain BatchNorm in the first task and without replayed rows."""
 
     keeps_phi = "it balances the running statistics by itself"
     needs_joint = True
@@ -46,8 +45,7 @@ class TaskBalancedNorm(BatchNormVariant):
 
 @lru_cache(maxsize=1)  # all layers of a pass ask the same
 def memberships(rows: Rows) -> Tensor | None:
-    """Return the weight of each group's normalisation in each row's output, [N, r*]; None if there
-    is one group."""
+    """Return the weight of each group in each row's output, [N, r*]; None for a single group."""
     if rows.stored is None:
         return None
     replayed = rows.stored > 0
@@ -61,8 +59,7 @@ def memberships(rows: Rows) -> Tensor | None:
 
 
 def group_count(current: int, replayed: int, past_tasks: int) -> int:
-    """Return r*: the largest common divisor of both counts up to their ratio times the number of
-    past tasks."""
+    """Return r*: the largest common divisor of both counts up to their ratio times past tasks."""
     if replayed == 0:
         return 1
     both, most = gcd(current, replayed), current * past_tasks // replayed
