@@ -14,7 +14,7 @@ class Number(NamedTuple):
     sd: float
 
 
-class Row(BaseModel):
+class ReportedRow(BaseModel):
     """A method's line in a table. Joint Training has no BWT."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -23,7 +23,7 @@ class Row(BaseModel):
     bwt: Number | None = None
 
 
-class Table(BaseModel):
+class ReportedTable(BaseModel):
     """A table of the paper, or the columns of one stream and memory in it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,7 +31,7 @@ class Table(BaseModel):
     table: int
     stream: str
     memory: int
-    rows: Mapping[str, Row]
+    rows: Mapping[str, ReportedRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Entry:
     bwt: Number | None
 
 
-class Batches(NamedTuple):
+class TableBatches(NamedTuple):
     """The batches that update φ and θ, from a line of Table 2."""
 
     ema: str
@@ -63,8 +63,8 @@ class Reported(BaseModel):
     titles: Mapping[str, str]
     hyper: Mapping[str, Mapping[str, float]]
     hyper_on: Mapping[str, Mapping[str, Mapping[str, float]]]
-    batches: Mapping[str, Batches]
-    tables: tuple[Table, ...]
+    batches: Mapping[str, TableBatches]
+    tables: tuple[ReportedTable, ...]
 
     def entries(self) -> tuple[Entry, ...]:
         return tuple(

@@ -23,7 +23,7 @@ from bntricks.report.diagrams.drawing import (
     width_of,
     words,
 )
-from bntricks.report.diagrams.passes import MEMORY, Pass, in_words, notes, passes
+from bntricks.report.diagrams.passes import MEMORY, DrawnPass, in_words, notes, passes
 
 EDGE, BAR, TOP, ROW, GAP = 12, 22, 50, 42, 8
 """The margin of a panel, the width of θ and φ, and the heights of its head, a row and a gap."""
@@ -114,7 +114,7 @@ def legend(methods: Iterable[Method]) -> Drawing:
 
 
 def _row(
-    row: Pass, label: Sequence[str], y: float, height: float, inside: float, phi: float
+    row: DrawnPass, label: Sequence[str], y: float, height: float, inside: float, phi: float
 ) -> Iterator[str]:
     """Draw a pass: its frame and batch, its losses on the way to θ, and its arrow to φ."""
     middle, end = y + height / 2, FRAMES + inside
@@ -181,12 +181,12 @@ def _part_width(name: str, colour: str) -> float:
     return max(34.0, width_of(name) + 10) if colour else width_of(name) + 10
 
 
-def _frame_width(row: Pass) -> float:
+def _frame_width(row: DrawnPass) -> float:
     inside = 0.0 if row.source is None else _width(row.source)
     return max(inside, width_of(row.name[: LETTERS["name"]], 9)) + 2 * GAP
 
 
-def _losses(row: Pass, *, added: bool) -> list[str]:
+def _losses(row: DrawnPass, *, added: bool) -> list[str]:
     """Write a pass's losses in lines, with a plus before all that are added to another."""
     texts = [
         "+ " * (row.theta == "moves" and (added or index > 0)) + text
