@@ -1,6 +1,4 @@
-"""A user's own network: built by a function of theirs, filled from a file of weights."""
-
-from __future__ import annotations
+"""A network of the user's own, built by a function of theirs and filled from a file of weights."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -32,8 +30,8 @@ def open_network(
     std: Sequence[float],
     device: str = "cpu",
 ) -> tuple[nn.Module, BatchesByGroup]:
-    """The network, and the images to examine it with. Without a file of weights it has those that
-    its function returns it with."""
+    """Build the network, and read the images to examine it with. Without a file, its weights are
+    those that its function gives it."""
     view, folders = normalisation(mean, std), photos.folders
     if not groups:
         raise UserError(
@@ -58,8 +56,7 @@ def open_network(
 
 
 def load_weights(net: nn.Module, path: Path) -> None:
-    """Fill the network from safetensors, or from a state dict saved by `torch.save`, of which
-    nothing but tensors is read."""
+    """Fill the network from safetensors or a state dict by `torch.save`; only tensors are read."""
     state, own = _read_state(path), net.state_dict()
     if not own:
         raise UserError("the network has no weights to load: give one that has layers")
@@ -97,12 +94,12 @@ def _check_tensor(key: str, value: Tensor, own: Tensor, path: Path) -> None:
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Those of one byte, float8, cannot say it themselves."""
+    """Whether all values are finite; float8 has no such operation."""
     return bool((tensor.float() if tensor.itemsize == 1 else tensor).isfinite().all())
 
 
 def _kind(tensor: Tensor) -> str:
-    """Numbers of one kind can stand for each other: bfloat16 for float32, int32 for int64."""
+    """Return the kind of numbers; types of one kind are convertible, as float32 and bfloat16."""
     if tensor.is_complex() or tensor.is_floating_point():
         return "complex" if tensor.is_complex() else "floating-point"
     return "whole"
