@@ -160,7 +160,17 @@ def test_a_run_is_not_continued_on_other_images(tmp_path):
                 place = tmp_path / f"photos{shade}" / str(label)
                 place.mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image + 20 * label + number).save(place / f"{number}.png")
-    run = ["run", "--method", "sgd", "--stream", "folder", "--classes-per-task", "1", "--width", "2"]
+    run = [
+        "run",
+        "--method",
+        "sgd",
+        "--stream",
+        "folder",
+        "--classes-per-task",
+        "1",
+        "--width",
+        "2",
+    ]
     done = bnt(*run, "--epochs", "1", "--data", "photos0", "--json", cwd=tmp_path)
     path = record(done)["path"]
     refused(bnt("resume", path, "--data", "photos9", cwd=tmp_path), path.split("/")[-1], "--data")

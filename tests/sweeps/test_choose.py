@@ -91,9 +91,7 @@ def test_runs_on_other_images_are_told_apart():
     assert choose(PILOT, "medium", medium) == medium[10:]
 
 
-@pytest.mark.parametrize(
-    "name", ["pilot", "control", pytest.param("all", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["pilot", "control", pytest.param("all", marks=pytest.mark.slow)])
 def test_the_committed_records_report_every_study_they_have_runs_of(committed, name):
     pairs = 0
     for each in studies() if name == "all" else [name]:

@@ -176,7 +176,8 @@ def _planned(
 
 def _as_recorded(config: Config) -> Config:
     """The configuration in the record of this run, but for files of the user's own."""
-    from bntricks.runs.resolve import normalised, recipe
+    from bntricks.runs.readings import recipe
+    from bntricks.runs.resolve import normalised
     from bntricks.streams.registry import OPENERS, STREAMS
 
     OPENERS.find(config.stream)
