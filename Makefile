@@ -11,7 +11,7 @@ PINS := uv pip compile --python-version 3.11.0 --python-platform linux --all-ext
 TESTS := -m pytest -n 2 --dist worksteal -m
 
 # What `make test-deep` runs, and the interpreters of `make test-pythons`.
-DEEP := test-contract test-crashes test-fresh test-lowest test-pythons
+DEEP := coverage mutants test-contract test-crashes test-fresh test-lowest test-pythons
 PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
@@ -67,6 +67,15 @@ test-all: test ## those and what needs extras or time; a skip is a failure
 # Everything below needs fresh environments, several GB of packages or a long time: not for every
 # change. A further check of that kind is one more target in DEEP.
 test-deep: $(DEEP) ## fresh environments, lowest versions, other Pythons: GBs and half an hour or more
+
+coverage: $(TOOLS) ## branches that the fast tests pass through, which must not become fewer
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(TESTS) 'not slow'
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+mutants: $(TOOLS) ## breaks thresholds and formulas one by one: a test must notice; ARGS='LEVEL batch.py'
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 test-contract: $(TOOLS) ## every method, layer and stream that ships, in all parts of the contract
 	$(BIN)/bnt check --contract

@@ -2,6 +2,8 @@
 
 import ast
 import re
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import bntricks
@@ -35,7 +37,8 @@ def prepare(app, page, source):
         parts = re.split(r"^(To .*):$", text, flags=re.MULTILINE)
         source[0] = text + "".join(map(navigation, parts[1::2], parts[2::2]))
     elif page == "api":
-        names = (public(*each) for each in bntricks._NAMES.items())
+        by_module = groupby(bntricks._modules().items(), itemgetter(1))
+        names = (public(module, [name for name, _ in pairs]) for module, pairs in by_module)
         files = house(Path(bntricks.__file__).parent)
         source[0] = source[0].replace("<!-- names -->", "".join(names))
         source[0] = source[0].replace("<!-- files -->", "".join(files))
@@ -47,14 +50,14 @@ def navigation(title, listed):
 
 
 def public(module, names):
-    described = "\n".join(directive(module, name) for name in names.split())
-    return f"\n### {module}\n\n```{{eval-rst}}\n{described}```\n"
+    described = "\n".join(directive(module, name) for name in names)
+    return f"\n### {module.removeprefix('bntricks.')}\n\n```{{eval-rst}}\n{described}```\n"
 
 
 def directive(module, name):
     value = getattr(bntricks, name)
     kind = "class" if isinstance(value, type) else "function" if callable(value) else "data"
-    return f".. auto{kind}:: bntricks.{module}.{name}\n"
+    return f".. auto{kind}:: {module}.{name}\n"
 
 
 def house(source):

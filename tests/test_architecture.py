@@ -71,7 +71,8 @@ def test_nobody_asks_a_policy_what_it_is():
 def test_a_type_checker_sees_every_public_name(tmp_path):
     import bntricks
 
-    lines = ["import bntricks", *(f"reveal_type(bntricks.{name})" for name in bntricks.__all__)]
+    lines = ["import bntricks", "from torch import Tensor"]
+    lines += [*(f"reveal_type(bntricks.{name})" for name in bntricks.__all__)]
     lines += [
         "record = bntricks.run(bntricks.Config(method='er'))",
         "reveal_type(record.acc)",
@@ -80,6 +81,9 @@ def test_a_type_checker_sees_every_public_name(tmp_path):
         "def opener(info: bntricks.StreamInfo, options: bntricks.GivenOptions) -> bntricks.Stream:",
         "    reveal_type(options.data.name)",
         "    return bntricks.from_arrays([], [])",
+        "@bntricks.loss('Small', features=True)",
+        "def small(p: bntricks.Pass) -> Tensor:",
+        "    return reveal_type(p.features).square().mean()",
     ]
     script = tmp_path / "user.py"
     script.write_text("\n".join(lines) + "\n")
@@ -87,10 +91,11 @@ def test_a_type_checker_sees_every_public_name(tmp_path):
     done = subprocess.run(check, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     revealed = re.findall(r'Revealed type is "(.*)"', done.stdout)
-    assert len(revealed) == len(bntricks.__all__) + 3
+    assert len(revealed) == len(bntricks.__all__) + 4
     assert not [kind for kind in revealed if re.fullmatch(r"Any|builtins\.object", kind)]
-    assert [kind.replace("builtins.", "") for kind in revealed[-3:]] == [
+    assert [kind.replace("builtins.", "") for kind in revealed[-4:]] == [
         "float",
         "list[str]",
         "str",
+        "torch._tensor.Tensor",
     ]

@@ -8,7 +8,7 @@ import torch
 
 from bntricks.methods import make
 from bntricks.networks.norms import NORMS, SCHEMES, bound
-from bntricks.networks.norms.variant import Rows, told
+from bntricks.networks.norms.variant import Rows, given_rows
 from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
 from bntricks.streams import Report
@@ -71,7 +71,7 @@ def layer_pass(name: str, settings: Settings) -> Workload:
     gradient = torch.randn_like(x)
 
     def work() -> None:
-        with told(layer, ROWS):
+        with given_rows(layer, ROWS):
             layer(x).backward(gradient)
 
     return work

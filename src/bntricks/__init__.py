@@ -9,10 +9,14 @@
 Names are imported when they are first used, so that `bnt --help` needs no torch.
 """
 
+import ast
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
-if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
+if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
     from bntricks.batch import Batch as Batch, balance as balance
     from bntricks.cli.console import progress as progress
     from bntricks.doctor import Diagnosis as Diagnosis, diagnose as diagnose, mixed as mixed
@@ -24,7 +28,7 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm
-    from bntricks.networks.norms.variant import Rows as Rows, told as told
+    from bntricks.networks.norms.variant import Rows as Rows, given_rows as given_rows
     from bntricks.networks.registry import NETWORKS as NETWORKS
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
@@ -89,59 +93,26 @@ if TYPE_CHECKING:  # for type checkers; `_NAMES` has the same for everybody else
     from bntricks.training.optimisers import OPTIMISERS as OPTIMISERS
     from bntricks.training.tricks import BNTricks as BNTricks
 
-_NAMES = {
-    "batch": "Batch balance",
-    "cli.console": "progress",
-    "doctor": "Diagnosis diagnose mixed",
-    "errors": "RunError UserError",
-    "estimator": "IncrementalClassifier",
-    "plugins.imports": "import_code",
-    "memory": "Memory",
-    "methods": "NotNegative make method",
-    "model.model": "Model",
-    "networks.head": "HEADS last_linear",
-    "networks.norms": "NORMS",
-    "networks.norms.replace": "replace_norm",
-    "networks.norms.variant": "Rows told",
-    "networks.registry": "NETWORKS",
-    "networks.resnet": "ResNet",
-    "norm": "RunningStatistics frozen_ema moments recalibrate swapped update_ema",
-    "paper": "load_study",
-    "recipes.classifiers": "Linear NearestMean",
-    "recipes.corrections": "Correction correction",
-    "recipes.language": "BM BM2 Bb Bmix Bp Bt Loss Method Pass balanced lam",
-    "recipes.losses": "ce kd loss",
-    "recipes.lesson": "Lesson",
-    "recipes.policies": "Policy Reservoir",
-    "recipes.rewrite": "bn_tricks corrected recalibrated",
-    "recipes.recalibrations": "RECALIBRATIONS",
-    "report": "write_report",
-    "report.pairs": "compare",
-    "report.records": "load_records",
-    "runs.config": "Config",
-    "runs.folder": "run",
-    "runs.record": "Record",
-    "runs.request": "Request",
-    "runs.train": "train",
-    "streams": "Stream View from_arrays open_stream rearrange",
-    "streams.registry": "GivenOptions OpenOptions StreamInfo stream",
-    "sweeps.local": "Failure Shared sweep",
-    "sweeps.plan": "plan",
-    "sweeps.search": "Range search",
-    "training.learner": "Learner",
-    "training.optimisers": "OPTIMISERS",
-    "training.tricks": "BNTricks",
-}
-_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = list(_WHERE)
+@cache
+def _modules() -> dict[str, str]:
+    """Read the module of every public name from the imports above."""
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    own = [(node.module, node.names) for node in found if (node.module or "").startswith(__name__)]
+    return {alias.name: module for module, names in own for alias in names if module}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
+    if name == "told":  # until 0.4
+        warn("bntricks.told is now called given_rows", FutureWarning, stacklevel=2)
+        name = "given_rows"
+    if name == "__all__":
+        return list(_modules())
+    if name.startswith("__") or name not in _modules():
         raise AttributeError(f"module 'bntricks' has no attribute {name!r}")
-    return getattr(import_module(f"bntricks.{_WHERE[name]}"), name)
+    return getattr(import_module(_modules()[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_modules())

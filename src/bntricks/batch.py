@@ -1,12 +1,12 @@
 """Batches, their union, and the balanced batch B_b (paper, Algorithm 1, line 3).
 
-Images live on the device; labels and everything that is counted live on the host, so that no
-count ever waits for a GPU.
+Images are on the device; labels and all else that is counted are on the host, so that no count
+waits for a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -22,16 +22,17 @@ BalanceRule = Literal["count", "ratio"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Samples, and what a memory or a teacher put beside them."""
+    """Samples, with what a memory or a teacher has added to them."""
 
     x: Tensor
     y: Tensor  # [B], on the host
-    logits: Tensor | None = None  # [B, C]: stored with the sample, or a teacher's
-    weight: Tensor | None = None  # [B], on the host: the sample's share of a mean
-    ids: Tensor | None = None  # [B], on the host: which sample of the task this is
-    stored: Tensor | None = None  # [B], on the host: the task it was stored in; 0: of the stream
-    partner: Tensor | None = None  # [B], on the host: the label of what is blended into it
-    share: Tensor | None = None  # [B], on the host: its own share in that blend
+    logits: Tensor | None = None  # [B, C]: stored with the samples, or a teacher's
+    # All of these are [B], on the host:
+    weight: Tensor | None = None  # in a mean over the batch
+    ids: Tensor | None = None  # positions among the task's samples
+    stored: Tensor | None = None  # the task each was stored in; 0: it comes from the stream
+    partner: Tensor | None = None  # labels of the images blended into these
+    share: Tensor | None = None  # of the image itself in that blend
 
     def __post_init__(self) -> None:
         if self.y.device.type != "cpu":
@@ -46,36 +47,36 @@ class Batch:
         return len(self.y)
 
     def rows(self, which: slice | Tensor) -> Batch:
-        """Some of the samples, with all that is beside them."""
+        """Select some of the samples, with all their fields."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(self, **{n: v[which] for n, v in values.items() if v is not None})
 
     def __or__(self, other: Batch) -> Batch:
-        """One batch of both: one forward, joint batch statistics."""
-        weight = None
-        if self.weight is not None or other.weight is not None:
-            weight = torch.cat([_weights(self), _weights(other)])
-        stored = None
-        if self.stored is not None or other.stored is not None:
-            stored = torch.cat([_stored(self), _stored(other)])
-        partner = share = None
-        if self.partner is not None or other.partner is not None:
-            partner = torch.cat([b.y if b.partner is None else b.partner for b in (self, other)])
-            share = torch.cat([_shares(self), _shares(other)])
-        return Batch(
-            torch.cat([self.x, other.x]),
-            torch.cat([self.y, other.y]),
-            _join(self.logits, other.logits),
-            weight,
-            _join(self.ids, other.ids),
-            stored,
-            partner,
-            share,
-        )
+        """Join two batches into one: one forward, joint batch statistics."""
+        kept = {}
+        for name, default in MISSING.items():
+            own = [getattr(batch, name) for batch in (self, other)]
+            if any(value is not None for value in own):
+                pairs = zip((self, other), own, strict=True)
+                kept[name] = torch.cat([default(b) if v is None else v for b, v in pairs])
+        for name in ("logits", "ids"):  # both have them, or the union has none
+            own = [getattr(batch, name) for batch in (self, other)]
+            if all(value is not None for value in own):
+                kept[name] = torch.cat(own)
+        return Batch(torch.cat([self.x, other.x]), torch.cat([self.y, other.y]), **kept)
+
+
+MISSING: dict[str, Callable[[Batch], Tensor]] = {
+    "weight": lambda batch: torch.ones(len(batch)),
+    "stored": lambda batch: torch.zeros(len(batch), dtype=torch.int64),
+    "partner": lambda batch: batch.y,
+    "share": lambda batch: torch.ones(len(batch)),
+}
+"""What stands for a field that one batch of a union lacks."""
 
 
 def check_finite(x: Tensor, what: str) -> None:
-    """A single NaN would spread to all weights and statistics."""
+    """Refuse values that are not finite: a single NaN would spread to all weights and φ."""
     if x.is_floating_point() and not x.isfinite().all():
         raise UserError(
             f"{what} holds NaN, infinity or values beyond float32: fill them in, or leave these "
@@ -84,25 +85,26 @@ def check_finite(x: Tensor, what: str) -> None:
 
 
 def class_numbers(y: Tensor) -> Tensor:
-    """Labels as a batch has them: int64, on the host."""
+    """Bring labels into the form a batch needs: int64, on the host."""
     if y.is_floating_point() or y.is_complex():
         raise ValueError(f"labels are class numbers, and these are {y.dtype}: give integers")
     return y.cpu().long()
 
 
 def copies(batch: Batch, count: int) -> Batch:
-    """`count` copies that together weigh as much as one (ER-Balance-Batch, Sec. 4)."""
+    """Repeat a batch; the copies together weigh as much as one (ER-Balance-Batch, Sec. 4)."""
+    weight = MISSING["weight"](batch) if batch.weight is None else batch.weight
     return Batch(
         batch.x.repeat(count, *[1] * (batch.x.dim() - 1)),
         batch.y.repeat(count),
-        weight=_weights(batch).repeat(count) / count,
+        weight=weight.repeat(count) / count,
         stored=None if batch.stored is None else batch.stored.repeat(count),
     )
 
 
 def blend(batch: Batch, alpha: float, generator: Generator) -> Batch:
-    """Mixup (Zhang et al. 2018): into each image another one of the batch is blended, and its loss
-    has that one's label in the same proportion. An image's own share is drawn from Beta(α, α)."""
+    """Blend another image of the batch into each, and its label into the loss in the same
+    proportion (mixup, Zhang et al. 2018). The image's own share is drawn from Beta(α, α)."""
     order = torch.randperm(len(batch), generator=generator)
     seed = int(torch.randint(2**62, (), generator=generator).numpy())
     shares = np.random.default_rng(seed).beta(alpha, alpha, len(batch))
@@ -121,13 +123,12 @@ def balance(
     rule: BalanceRule = "count",
     generator: Generator | None = None,
 ) -> Batch:
-    """B_b: the memory batch and just enough of the current batch that classes come out even.
+    """Make B_b: the memory batch plus as many current samples as make the classes even.
 
-    `new` are the classes of the current task and `old` those of all earlier ones. By the `count`
-    rule the new samples already in the memory batch are counted; by the `ratio` rule they are
-    not. In the first task, or with nothing in memory, every sample there is serves. The first of
-    the current samples join, or, where a loader does not shuffle them, those that a `generator`
-    draws.
+    `new` are the classes of the current task and `old` those of all earlier ones. The `count` rule
+    counts the new samples that are already in the memory batch; the `ratio` rule does not. In the
+    first task, or while the memory is empty, all samples are taken. Otherwise the first of the
+    current samples join, or those that a `generator` draws, for loaders that do not shuffle.
     """
     if memory is None or len(memory) == 0:
         return current
@@ -143,8 +144,8 @@ def balance(
 
 
 def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
-    """How many of the current samples join a memory batch in which so many are fresh, that is, of
-    new classes; `new` and `old` count classes."""
+    """Count the current samples that join a memory batch, of which `fresh` are of new classes.
+    `new` and `old` are numbers of classes."""
     # floor(known · new / old + 1/2), in whole numbers.
     even = (2 * (memory - fresh) * new + old) // (2 * old)
     # At least two samples in all: a single one has no variance to track.
@@ -152,12 +153,11 @@ def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
 
 
 def shuffled(count: int, size: int, order: Generator, *, even: bool = False) -> Iterator[Tensor]:
-    """The indices of `count` samples in random order, in batches of this size.
+    """Yield the indices of `count` samples in random order, in batches of this size.
 
-    The last one has what is left; a single sample joins the batch before it, because BatchNorm
-    needs a variance. If `even`, all batches are as large as each other instead, and as near this
-    size as they can be: a step on a handful of samples, normalised by their own statistics, can
-    undo an epoch.
+    The last batch has the remainder; a single sample joins the batch before it, because BatchNorm
+    needs a variance. If `even`, all batches have about the same size instead: a step on a handful
+    of samples, normalised by their own statistics, can undo an epoch.
     """
     chosen = torch.randperm(count, generator=order)
     last = batch_count(count, size, even=even) - 1
@@ -169,23 +169,7 @@ def shuffled(count: int, size: int, order: Generator, *, even: bool = False) -> 
 
 
 def batch_count(count: int, size: int, *, even: bool = False) -> int:
-    """How many batches `shuffled` makes."""
+    """Count the batches that `shuffled` makes."""
     if even:
         return max(1, (2 * count + size) // (2 * size))  # the nearest whole number
     return max(1, -(-(count - 1) // size) if count % size == 1 else -(-count // size))
-
-
-def _shares(batch: Batch) -> Tensor:
-    return torch.ones(len(batch)) if batch.share is None else batch.share
-
-
-def _weights(batch: Batch) -> Tensor:
-    return torch.ones(len(batch)) if batch.weight is None else batch.weight
-
-
-def _stored(batch: Batch) -> Tensor:
-    return torch.zeros(len(batch), dtype=torch.int64) if batch.stored is None else batch.stored
-
-
-def _join(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])

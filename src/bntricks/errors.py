@@ -1,7 +1,7 @@
-"""The ways a command can fail on purpose. None of them ever shows a traceback.
+"""Planned failures of a command, which never show a traceback.
 
-An error names options as Python does (`memory_batch`), and never as flags: whoever shows it words
-it for its reader. The command line says `--memory-batch`, scikit-learn's estimator `memory_batch`.
+An error names options as Python does (`memory_batch`); the command line words them as flags
+(`--memory-batch`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class PlannedError(Exception):
-    """Says what was wrong, what is allowed, and what to do next.
+    """What was wrong, what is allowed, and what to do next.
 
-    `option` is the one whose `value` is the mistake, `remedy` one that would mend it.
+    `option` and its `value` are the mistake; `remedy` is another option, which would mend it.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class PlannedError(Exception):
         self.message, self.option, self.value, self.remedy = message, option, value, remedy
 
     def worded(self, name: Callable[[str], str] = str) -> str:
-        """The whole message, with options called as `name` calls them."""
+        """Return the whole message, with `name` applied to its options."""
         given = "" if self.value is None else f" {self.value}"
         start = f"{name(self.option)}{given}: " if self.option else ""
         end = f" ({name(self.remedy)})" if self.remedy else ""
@@ -56,7 +56,7 @@ class HeldError(PlannedError):
 
 
 class InvalidOptions(UserError):
-    """One or more options have values that they cannot have."""
+    """One or more options with values that are not allowed."""
 
     def __init__(self, mistakes: tuple[UserError, ...]) -> None:
         super().__init__("; ".join(map(str, mistakes)))
@@ -70,13 +70,13 @@ class InvalidOptions(UserError):
 
     @classmethod
     def of(cls, error: ValidationError) -> InvalidOptions:
-        """The mistakes that pydantic found."""
+        """Word the mistakes that pydantic found."""
         return cls(
             tuple(
                 UserError(
                     _lower(mistake["msg"]),
                     option=str(mistake["loc"][0]) if mistake["loc"] else "configuration",
-                    # A mistake of several values together has all of them as its input.
+                    # Where several values conflict, pydantic's input is all of them.
                     value=mistake["input"] if mistake["loc"] else None,
                 )
                 for mistake in error.errors()
@@ -86,7 +86,7 @@ class InvalidOptions(UserError):
 
 @contextmanager
 def within_memory() -> Iterator[None]:
-    """Say in one line that memory ran out, for which torch has no exception of its own."""
+    """Turn running out of memory, for which torch has no exception, into a one-line error."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
@@ -99,13 +99,20 @@ def within_memory() -> Iterator[None]:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The name that was probably meant, as a question; empty if none is near."""
+    """Ask for the name that was probably meant; empty if none is near."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f", did you mean {close[0]}?" if close else ""
 
 
+def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
+    """Say that there is no such name, which was probably meant, and which there are."""
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+
+
 def first_mistake(error: ValidationError) -> str:
-    """Where in a nested value the first mistake is, and what it is."""
+    """Describe the first mistake, with its place in a nested value."""
     mistake = error.errors()[0]
     where = ".".join(map(str, mistake["loc"]))
     return f"{where}: {mistake['msg']}" if where else _lower(mistake["msg"])
@@ -117,6 +124,6 @@ def _lower(text: str) -> str:
 
 
 def abbreviated(names: Sequence[str], at_most: int) -> str:
-    """The first of these names, and how many more there are."""
+    """List the first of these names, and count the rest."""
     rest = len(names) - at_most
     return ", ".join(names[:at_most]) + (f" and {rest} more" if rest > 0 else "")

@@ -34,9 +34,9 @@ TOO_LONG = f"a number has more than {MOST_DIGITS} digits"
 
 
 def write_atomically(path: Path, content: bytes, *, keep: Path | None = None) -> None:
-    """Write to a temporary file beside it, flush to disk, rename: never half a file, and never
-    none where there was one. What was there before is kept at `keep` too, if that is given. A link
-    stays, and its target is written. Nobody else may be writing there: otherwise `commit`."""
+    """Write to a temporary file, flush it to disk and rename it, so that a file is never half
+    written and never missing. The previous content moves to `keep`, if given. A link stays, and
+    its target is written. Where others may write at the same time, use `commit`."""
     _replace({path: content}, keep)
 
 
@@ -47,10 +47,10 @@ def commit(
     outdated: Iterable[Path] = (),
     lock: Path | None = None,
 ) -> None:
-    """Write files, all or none, and remove `outdated` ones. Writers take turns, by one lock for
-    each file or a common one, and remove what killed writers have left.
+    """Write files, all or none, and remove `outdated` ones. Writers take turns, by a lock for each
+    file or a common one, and clean up after killed writers.
 
-    A kill can still come between two renames. The same commit again completes the change.
+    After a kill between two renames, the same commit again completes the change.
     """
     with held(*contents, lock=lock, wait=True):
         remove_leftovers(*contents, *([] if keep is None else [keep]))
@@ -60,8 +60,8 @@ def commit(
 def _replace(
     contents: Mapping[Path, bytes], keep: Path | None, outdated: Iterable[Path] = ()
 ) -> None:
-    """All are on disk before the first is renamed, and then a request to stop waits for the last.
-    The outdated ones go first, while it is still on disk which ones they are."""
+    """Flush all files to disk before the first rename, and postpone requests to stop until the
+    last. Outdated files go first, while the disk still says which ones they are."""
     partials = {path: _partial(path) for path in map(regular_file, contents)}
     try:
         for partial, content in zip(partials.values(), contents.values(), strict=True):
@@ -87,8 +87,8 @@ def _replace(
 
 
 def _keep(path: Path, keep: Path) -> None:
-    """Give a file a second name, or a copy where the file system has no links. What a kill leaves
-    of it goes with the next change of the file, whether that keeps anything or not."""
+    """Give a file a second name, or copy it where the file system has no links. The next change of
+    the file removes what a kill leaves behind."""
     beside = _partial(path if keep.parent.samefile(path.parent) else keep)
     try:
         try:
@@ -106,8 +106,8 @@ def _partial(path: Path) -> Path:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Unfinished files that killed writers of this file, or of any in this folder, have left;
-    nobody may be writing there."""
+    """List unfinished files that killed writers of this file, or of any in this folder, have left.
+    Nobody may be writing there."""
     target = Path(os.path.realpath(path))
     folder, name = (target, ".+") if target.is_dir() else (target.parent, re.escape(target.name))
     if not folder.is_dir():
@@ -123,15 +123,14 @@ def remove_leftovers(*paths: Path) -> None:
 
 
 def pack_json(value: dict[str, Any], *, indent: int | None = None) -> bytes:
-    """Plain values as JSON with their checksum."""
+    """Write plain values as JSON with their checksum."""
     signed = value | {"checksum": checksum(value)}
     text = json.dumps(signed, indent=indent, allow_nan=False, ensure_ascii=False)
     return text.encode(errors="surrogatepass")  # of file names that are not UTF-8
 
 
 def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
-    """The plain values in a JSON file, or a ValueError: not whole, too deep, not what `pack_json`
-    wrote, or, unless `unsigned` is allowed, without a checksum."""
+    """Read what `pack_json` wrote; a damaged file, or one without a checksum, is a ValueError."""
     value = parse_json(content)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -144,7 +143,7 @@ def unpack_json(content: bytes, *, unsigned: bool = False) -> dict[str, Any]:
 
 
 def parse_json(content: str | bytes) -> Any:
-    """Plain values from JSON, or a ValueError for anything else, however deep or large it is."""
+    """Parse JSON; anything else, however deep or large, is a ValueError."""
     try:
         return _bounded(content, json.loads)
     except (json.JSONDecodeError, UnicodeDecodeError):
@@ -152,7 +151,7 @@ def parse_json(content: str | bytes) -> Any:
 
 
 def parse_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors in a safetensors file by name, and its metadata, or a ValueError."""
+    """Parse safetensors into tensors by name and metadata; anything else is a ValueError."""
     import safetensors.torch as safe  # reports and records need no torch
     from safetensors import SafetensorError
 
@@ -165,7 +164,7 @@ def parse_tensors(content: bytes) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Plain values from TOML, or a ValueError that says what is wrong."""
+    """Parse TOML, or raise a ValueError that says what is wrong."""
     import tomllib
 
     values: dict[str, Any] = _bounded(text, tomllib.loads)
@@ -180,7 +179,7 @@ def _bounded(content: Any, parse: Callable[[Any], Any]) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except ValueError as error:
-        if "int_max_str_digits" in str(error):  # advice for whoever writes the program
+        if "int_max_str_digits" in str(error):  # Python's advice is for programmers
             raise ValueError(TOO_LONG) from None
         raise
     _check_bounds(value, DEEPEST)
@@ -188,7 +187,7 @@ def _bounded(content: Any, parse: Callable[[Any], Any]) -> Any:
 
 
 def _check_bounds(value: Any, levels: int) -> None:
-    """Refuse values that whoever reads them next could not print, compare or pass on."""
+    """Refuse values that could not be printed, compared or written again."""
     if isinstance(value, dict | list):
         if not levels:
             raise ValueError("nested too deeply")
@@ -201,19 +200,19 @@ def _check_bounds(value: Any, levels: int) -> None:
 
 
 def move(path: Path, target: Path) -> None:
-    """Give a file or folder another name, in place of what has it."""
+    """Rename a file or folder, replacing what has that name."""
     path.replace(target)
     sync(target.parent)
 
 
 def checksum(values: dict[str, Any]) -> str:
-    """Of plain values, however they are laid out in a file."""
+    """Hash plain values, independent of their layout in a file."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def regular_file(path: Path) -> Path:
-    """The file that this path leads to, which need not be there yet. A rename would replace a
-    device, a pipe or a socket, so these are refused."""
+    """Follow links to a file, which need not exist. Devices, pipes and sockets are refused,
+    because a rename would replace them."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         kinds = {S_IFDIR: "folder", S_IFIFO: "pipe", S_IFSOCK: "socket"}
@@ -223,8 +222,7 @@ def regular_file(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Make sure that a file's bytes, or a folder's entries, are on disk: without the latter, a
-    power loss may undo a rename."""
+    """Flush a file or a folder's entries to disk, so that a rename survives a power loss."""
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":  # Windows cannot open a folder, and needs no such call
         return
@@ -237,21 +235,20 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator[None]:
-    """Keep others that hold one of these paths out, or wait until they are done. A thread may hold
-    what it holds already.
+    """Lock these paths: raise HeldError if another process holds one of them, or wait for it. A
+    thread may lock what it holds already.
 
-    The path itself is not touched: what is locked, and removed in the end, is a file of its own
-    (default: hidden beside the path, as `poetry.lock` may be somebody else's). The lock is the
-    kernel's, so it dies with its holder; the empty file that a killed process leaves behind locks
-    nothing.
+    The path itself is not touched: the lock is on a file of its own, by default a hidden one beside
+    the path, which is removed in the end. It is the kernel's lock, so it dies with its holder; the
+    empty file that a killed process leaves behind locks nothing.
     """
     from filelock import FileLock, Timeout  # most commands hold nothing, and start faster without
 
-    # A link and the file it leads to share their lock; the order is the same for everybody.
+    # A link and its target share a lock; everybody locks in the same order.
     locks = {lock or _lock_of(path.resolve()): path for path in paths}
     with ExitStack() as stack:
         for place, path in sorted(locks.items()):
-            place.parent.stat()  # filelock would make a folder that is not there
+            place.parent.stat()  # filelock would create a missing folder
             file_lock = FileLock(place, is_singleton=True)
             try:
                 file_lock.acquire(blocking=wait)
@@ -275,7 +272,7 @@ def _release(file_lock: BaseFileLock) -> None:
 
 
 def shown(name: str | Path) -> str:
-    """A name as text for one line of a message: what does not print is escaped."""
+    """Escape what does not print, so that a name fits one line of a message."""
     text = str(name)
     if text.isprintable():
         return text
@@ -283,7 +280,7 @@ def shown(name: str | Path) -> str:
 
 
 def quoted(word: str | Path) -> str:
-    """A word as one types it in a shell; what does not print is escaped as in bash."""
+    """Quote a word for a shell; what does not print is escaped as in bash."""
     text = str(word)
     if text.isprintable():
         return shlex.quote(text)
@@ -295,13 +292,13 @@ def quoted(word: str | Path) -> str:
 
 
 def command_line(words: Iterable[str | Path]) -> str:
-    """A command to be copied: what is pasted is what was read."""
+    """Quote the words of a command, to be copied into a shell."""
     return " ".join(map(quoted, words))
 
 
 @contextmanager
 def reading(path: str | Path) -> Iterator[None]:
-    """Name the file or folder that the system does not let us read, in one line."""
+    """Turn an OSError into a one-line error that names the file or folder."""
     try:
         yield
     except OSError as error:
@@ -310,7 +307,7 @@ def reading(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def writing(*paths: Path) -> Iterator[None]:
-    """Name the files that the system does not let us write, in one line."""
+    """Turn an OSError into a one-line error that names the files."""
     try:
         yield
     except OSError as error:
@@ -319,8 +316,8 @@ def writing(*paths: Path) -> Iterator[None]:
 
 
 def regular_bytes(path: Path, *, at_most: float = inf) -> bytes:
-    """The content of a file, or an OSError. What is no regular file is not opened: a pipe would
-    wait for ever, and a device never end."""
+    """Read a file, or raise an OSError. Only regular files are opened: a pipe would wait for ever,
+    and a device never end."""
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file")
@@ -330,12 +327,12 @@ def regular_bytes(path: Path, *, at_most: float = inf) -> bytes:
 
 
 def text_bytes(path: Path) -> bytes:
-    """The same of a file that is to be parsed."""
+    """Read a file that is to be parsed; too large a one is an OSError."""
     return regular_bytes(path, at_most=LARGEST)
 
 
 def expanded(path: Path | str) -> Path:
-    """The path with ~ as the home it stands for, or as it is if there is no such home."""
+    """Replace ~ by the home folder, if there is one."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

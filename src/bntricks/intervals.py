@@ -1,6 +1,4 @@
-"""How sure a measured number is: the confidence that every interval has."""
-
-from __future__ import annotations
+"""The confidence level of every interval."""
 
 from statistics import NormalDist
 
@@ -8,5 +6,6 @@ CONFIDENCE = 0.95
 
 
 def normal_quantile(among: int = 1) -> float:
-    """Half the width of an interval in standard errors; Bonferroni's, for one among several."""
+    """Return half the width of an interval, in standard errors; one `among` several intervals is
+    as wide as all of them together need (Bonferroni)."""
     return NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * among))

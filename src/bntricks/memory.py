@@ -1,11 +1,9 @@
 """The memory M: a struct of tensors.
 
-A memory keeps raw samples, in the dtype they come in. `filled` says how many slots hold one:
-slots beyond it are never read. Labels, ids and tasks live on the host, samples and logits on
-the device. Nothing here knows of recipes or engines; it works alone in a stranger's loop.
+A memory keeps raw samples, in the dtype they come in. The first `filled` slots hold one each; slots
+beyond are never read. Labels, ids and tasks are on the host, samples and logits on the device.
+Nothing here knows of recipes: it works alone, in any loop.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -20,8 +18,8 @@ from bntricks.system.devices import take, to_device
 
 
 class Memory:
-    """At most `capacity` samples, written to and drawn from by two generators, which are those of
-    the seed 0 unless others are given."""
+    """Up to `capacity` samples, with a generator for insertion and one for sampling, by default
+    those of seed 0."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class Memory:
         return self.filled
 
     def add(self, batch: Batch, *, task: int = 0) -> None:
-        """Reservoir sampling: every sample ever offered is kept with equal probability.
+        """Keep every sample ever offered with equal probability (reservoir sampling).
 
         The n-th sample (from 0) goes to slot n while there is room, and then to a slot r drawn
         from {0..n}, if there is a slot r. Drawn for the whole batch at once; where two samples
@@ -84,7 +82,7 @@ class Memory:
         self.filled = max(self.filled, int(slots.max()) + 1)
 
     def append(self, batch: Batch, *, task: int) -> None:
-        """Put a batch behind what is there; there must be room."""
+        """Write a batch into the next free slots; there must be room."""
         slots = np.arange(self.filled, self.filled + len(batch))
         self.put(slots, batch, np.arange(len(batch)), task=task)
 
@@ -98,20 +96,17 @@ class Memory:
 
     @property
     def distinct(self) -> int:
-        """How many different samples are stored, by task and id. A reservoir that is offered the
-        same sample in every epoch may hold it more than once."""
+        """The number of different samples, by task and id. A reservoir that is offered the same
+        sample in every epoch may hold it more than once."""
         filled = slice(self.filled)
         return len(set(zip(self.tasks[filled].tolist(), self.ids[filled].tolist(), strict=True)))
 
     def of_task(self, task: int) -> np.ndarray[Any, Any]:
-        """The slots that hold samples of this task."""
+        """List the slots that hold samples of this task."""
         return np.flatnonzero(self.tasks[: self.filled].numpy() == task)
 
     def sample(self, n: int, *, before: int | None = None) -> Batch | None:
-        """Up to n samples, uniformly without replacement; of tasks before `before` if given.
-
-        None if there is nothing to draw from.
-        """
+        """Draw up to n distinct slots, perhaps of tasks before `before`; None if there are none."""
         earlier = None
         if before is not None:
             earlier = torch.from_numpy(np.flatnonzero(self.tasks[: self.filled].numpy() < before))
@@ -122,7 +117,7 @@ class Memory:
         return self.read(drawn if earlier is None else earlier[drawn])
 
     def read(self, slots: Tensor) -> Batch:
-        """The samples in these slots."""
+        """Return the samples in these slots."""
         assert self.x is not None
         on_device = to_device(slots, self.device)
         logits = None if self.logits is None else self.logits[on_device]
@@ -135,12 +130,11 @@ class Memory:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the generators, which belong to whoever made them."""
+        """Return everything but the generators, which the memory was given."""
         return {name: getattr(self, name) for name in self._state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Hold what another memory of this capacity held. Of what is kept, the filled slots will
-        do."""
+        """Restore a memory of this capacity, from all of its slots or the filled ones alone."""
         if unknown := sorted(set(state) - set(self._state)):
             raise ValueError(f"{unknown[0]} is not part of a memory")
         capacity, filled, offered = (int(state[name]) for name in ("capacity", "filled", "offered"))
@@ -158,7 +152,7 @@ class Memory:
     _state = ("capacity", "filled", "offered", *_kept)
 
     def _placed(self, name: str, values: Tensor | None, filled: int) -> Tensor | None:
-        """What is kept under this name, with room for the empty slots."""
+        """Check the saved tensor of this name, and add room for the empty slots."""
         own: Tensor | None = getattr(self, name)
         if values is None:
             if name in ("x", "y") and filled:
@@ -186,7 +180,7 @@ class Memory:
 
 
 def _widened(logits: Tensor | None, width: int) -> Tensor | None:
-    """Room for the outputs of a head that has grown: what was stored says nothing of them."""
+    """Add NaN for the outputs by which the head has grown since these logits were stored."""
     if logits is None or logits.shape[1] >= width:
         return logits
     return F.pad(logits, (0, width - logits.shape[1]), value=torch.nan)

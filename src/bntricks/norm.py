@@ -1,8 +1,7 @@
-"""BatchNorm and nothing else: who moves the running statistics φ, and what φ should be.
+"""BatchNorm: who moves its running statistics φ, and what φ should be.
 
-Everything here works on any `torch.nn.Module` that holds BatchNorm layers of any kind (1d, 2d,
-3d, Sync) and puts back the flags it found, also when the body raises. Together with the step
-interpreter this is the only place that touches `training` or tracking flags.
+Everything here works on any `torch.nn.Module` with BatchNorm layers of any kind (1d, 2d, 3d, Sync),
+and restores the flags it found, also when the body raises.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ Phi = dict[str, dict[str, Tensor]]
 
 
 class RunningStatistics(nn.Module):
-    """A layer of your own that keeps running statistics φ: inherit from this, not from `nn.Module`.
+    """The base of a layer of your own that keeps running statistics φ, in place of `nn.Module`.
 
-    It has buffers `running_mean` and `running_var`, [C], of its input, whose channels come second,
-    and may count batches in a buffer `num_batches_tracked`. In evaluation mode it normalises by
-    them. In training mode it normalises by the batch, and calls `move_phi`.
+    The layer has buffers `running_mean` and `running_var`, [C], of its input, whose channels come
+    second, and may count batches in a buffer `num_batches_tracked`. In evaluation mode it
+    normalises by them; in training mode it normalises by the batch and calls `move_phi`.
     """
 
     running_mean: Tensor | None
@@ -40,11 +39,11 @@ class RunningStatistics(nn.Module):
     num_batches_tracked: Tensor | None
     eps: float = 1e-5
     momentum: float | None = 0.1
-    """Weight of a new batch in φ; None: all batches so far weigh the same."""
+    """Weight of a new batch in φ; None: all batches have the same weight."""
     track_running_stats: bool = True
     """Whether training moves φ. `frozen_ema` turns it off for a while."""
     reads_phi: bool = False
-    """φ takes part in every training pass, so no pass that moves φ may be left out."""
+    """Whether training passes read φ, so that no pass that moves φ may be left out."""
 
     def move_phi(self, mean: Tensor, var: Tensor) -> None:
         """Move φ a step towards a batch's mean and unbiased variance, [C], unless it is frozen."""
@@ -55,19 +54,19 @@ class RunningStatistics(nn.Module):
 NormLayer = _BatchNorm | RunningStatistics
 LAYERS = (_BatchNorm, RunningStatistics)
 BatchNorms = Sequence[NormLayer]
-"""The BatchNorm layers of a network, looked up once for all that a step does with them."""
+"""The BatchNorm layers of a network, looked up once for a whole step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Mean and unbiased variance of a layer's input, per channel, and over how many values."""
+    """Mean and unbiased variance of a layer's input, per channel, over `count` values."""
 
     mean: Tensor
     var: Tensor
     count: int
 
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets together (parallel variance), exact up to rounding."""
+        """Return the moments of both sets together (parallel variance), exact up to rounding."""
         n, m = self.count, other.count
         delta = other.mean - self.mean
         squares = self.var * (n - 1) + other.var * (m - 1) + delta**2 * (n * m / (n + m))
@@ -75,7 +74,7 @@ class Moments:
 
 
 def layers(net: nn.Module) -> dict[str, NormLayer]:
-    """The layers that keep running statistics, by name: BatchNorm, and those of your own."""
+    """Find the layers that keep running statistics, by name: BatchNorm, and those of your own."""
     return {
         name: module
         for name, module in net.named_modules()
@@ -84,19 +83,17 @@ def layers(net: nn.Module) -> dict[str, NormLayer]:
 
 
 def batch_norms(net: nn.Module | BatchNorms) -> BatchNorms:
-    """All BatchNorm layers of a network. What has been looked up before is returned as it is, so
-    functions that ask here can be given either."""
+    """Find the BatchNorm layers of a network; layers looked up before are returned as they are."""
     return among(modules(net)) if isinstance(net, nn.Module) else net
 
 
 def among(modules: Iterable[nn.Module]) -> BatchNorms:
-    """The BatchNorm layers among these modules."""
+    """Select the BatchNorm layers among these modules."""
     return [module for module in modules if isinstance(module, LAYERS)]
 
 
 def modules(net: nn.Module) -> list[nn.Module]:
-    """The modules of a network, once each, in the order of `net.modules()`, which makes names on
-    its way that take most of its time."""
+    """List the modules of a network faster than `net.modules()`, which also makes names."""
     found: dict[nn.Module, None] = {}
     remaining: list[nn.Module | None] = [net]
     while remaining:
@@ -109,18 +106,16 @@ def modules(net: nn.Module) -> list[nn.Module]:
 
 
 def tracking_layers(net: nn.Module | BatchNorms) -> list[NormLayer]:
-    """The layers of `layers`, without their names."""
+    """Find the layers of `layers`, without their names."""
     # Not `layer.running_mean`: `nn.Module` would look for it in three other places first.
     return [x for x in batch_norms(net) if x._buffers.get("running_mean") is not None]
 
 
 @contextmanager
 def frozen_ema(net: nn.Module | BatchNorms) -> Iterator[None]:
-    """Batch statistics normalise, φ stays: running mean, running variance and batch counter.
-
-    This is Algorithm 1, line 5. It is not evaluation mode: gradients flow through the batch
-    statistics. A layer already in evaluation mode goes on using its φ.
-    """
+    """Normalise by batch statistics and leave φ as it is, with its batch counter (Algorithm 1,
+    line 5). Unlike in evaluation mode, gradients flow through the batch statistics. A layer already
+    in evaluation mode goes on using its φ."""
     before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
     try:
         for layer, _ in before:
@@ -133,7 +128,7 @@ def frozen_ema(net: nn.Module | BatchNorms) -> Iterator[None]:
 
 @contextmanager
 def mode(net: nn.Module, *, training: bool) -> Iterator[None]:
-    """The network in training or evaluation mode; every module's own flag comes back after."""
+    """Switch the network to training or evaluation mode; restore every module's own flag after."""
     before = [(module, module.training) for module in net.modules()]
     try:
         net.train(training)
@@ -145,9 +140,9 @@ def mode(net: nn.Module, *, training: bool) -> Iterator[None]:
 
 @torch.no_grad()
 def update_ema(net: nn.Module, x: Tensor) -> None:
-    """φ ← update_EMA(φ, B): one forward in training mode, kept for its statistics alone.
+    """Move φ by one forward in training mode, made for its statistics alone: φ ← update_EMA(φ, B).
 
-    It runs under a forked global generator, so that dropout draws elsewhere stay what they are.
+    It runs under a forked global generator, so that it shifts no draw of dropout elsewhere.
     """
     if not net.training:
         raise ValueError("update_ema needs the network in training mode: call net.train() first")
@@ -156,7 +151,7 @@ def update_ema(net: nn.Module, x: Tensor) -> None:
 
 
 def phi(net: nn.Module) -> Phi:
-    """A copy of φ, by layer."""
+    """Copy φ, by layer."""
     return {
         name: {"mean": layer.running_mean.clone(), "var": layer.running_var.clone()}  # type: ignore[union-attr]
         for name, layer in layers(net).items()
@@ -164,30 +159,28 @@ def phi(net: nn.Module) -> Phi:
 
 
 def drift(net: nn.Module, since: Phi) -> dict[str, float]:
-    """How far φ has moved, by layer: the mean shift of its channels, in standard deviations they
-    had then."""
+    """Measure the mean shift of φ, by layer, in standard deviations at the earlier time."""
     now = phi(net)
     shifts = [
         ((now[name]["mean"] - then["mean"]).abs() / (then["var"] + 1e-5).sqrt()).mean()
         for name, then in since.items()
     ]
-    # All at once, so that a device is waited for once.
+    # All at once, to wait for the device once.
     return dict(zip(since, torch.stack(shifts).tolist() if shifts else [], strict=True))
 
 
 def skip_ema(net: nn.Module | BatchNorms) -> None:
-    """Count a tracking pass that was left out because no read of φ would have felt it."""
+    """Count a tracking pass that was left out because φ comes out the same without it."""
     counters = [layer._buffers.get("num_batches_tracked") for layer in tracking_layers(net)]
     if present := [counter for counter in counters if counter is not None]:
         torch._foreach_add_(present, 1)
 
 
 def ema_reach(net: nn.Module | BatchNorms) -> int | None:
-    """K: a batch tracked more than K steps before φ is read leaves no trace in float32.
+    """Return K: a batch tracked more than K steps before φ is read leaves no trace in float32.
 
-    A step's weight fades as (1-m)^k; K is where it falls below 2^-60, for the slowest layer.
-    None if some layer averages over all batches (`momentum=None`) and so never forgets, or reads φ
-    in every pass.
+    A step's weight fades as (1-m)^k; K is where it falls below 2^-60, for the slowest layer. None
+    if a layer averages over all batches (`momentum=None`) or reads φ in every pass.
     """
     own = tracking_layers(net)
     momenta = [layer.momentum for layer in own]
@@ -201,11 +194,11 @@ def ema_reach(net: nn.Module | BatchNorms) -> int | None:
 
 @torch.no_grad()
 def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
-    """Exact mean and variance of every BatchNorm input over all batches, φ untouched.
+    """Measure the exact mean and variance of every BatchNorm input over all batches; φ stays.
 
-    Each batch is normalised by its own statistics on its way, as in training, so batches should
-    be large or balanced: the moments of deeper layers depend on how earlier ones normalise.
-    Everything but BatchNorm is in evaluation mode, so that dropout adds no noise.
+    Each batch is normalised by its own statistics, as in training, and the moments of deeper layers
+    depend on that: batches should be large or balanced. Everything but BatchNorm is in evaluation
+    mode, so that dropout adds no noise.
     """
     with observed(net) as statistics, mode(net, training=False), frozen_ema(net), _plain(net):
         for layer in layers(net).values():
@@ -217,7 +210,7 @@ def moments(net: nn.Module, batches: Iterable[Tensor]) -> Statistics:
 
 @contextmanager
 def observed(net: nn.Module) -> Iterator[Statistics]:
-    """The moments of what comes into every BatchNorm layer that is in training mode."""
+    """Collect the moments of the inputs of every BatchNorm layer in training mode."""
     statistics: Statistics = {}
 
     def record(name: str, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -240,22 +233,21 @@ def observed(net: nn.Module) -> Iterator[Statistics]:
 
 
 def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of the channels of x [..., values, C], the variance biased. On a CPU `torch.var_mean` takes
-    several times as long, and so does any reduction whose last dimension is not the channels."""
+    """Return the mean and biased variance of the channels of x [..., values, C]. On a CPU,
+    `torch.var_mean` and reductions in other layouts take several times as long."""
     mean = x.mean(-2)
     centred = x - mean[..., None, :]
     return mean, torch.linalg.vecdot(centred, centred, dim=-2) / x.shape[-2]
 
 
 def by_channel(x: Tensor) -> Tensor:
-    """The values of a layer's input as [values, C]."""
+    """Arrange a layer's input as [values, C]."""
     return x.movedim(1, -1).flatten(0, -2)
 
 
 @torch.no_grad()
 def follow(net: nn.Module, values: Mapping[str, tuple[Tensor, Tensor]]) -> None:
-    """Move φ one step towards these means and variances, by layer, as a forward over their batch
-    would have."""
+    """Move φ one step towards these means and variances, by layer, as a forward would."""
     for name, layer in layers(net).items():
         if name in values and isinstance(layer, RunningStatistics):
             layer.move_phi(*values[name])
@@ -280,7 +272,7 @@ def move_phi(layer: NormLayer, mean: Tensor, var: Tensor) -> None:
 
 @contextmanager
 def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
-    """The same weights with other statistics (paper, Figure 1 b/c); φ comes back after."""
+    """Give the network other statistics for a while (paper, Figure 1 b/c); φ is restored after."""
     before = phi(net)
     try:
         set_phi(net, _as_phi(statistics))
@@ -304,32 +296,34 @@ def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     set_phi(net, _as_phi(statistics))
 
 
+def undeclared(net: nn.Module) -> str | None:
+    """Name a layer with running statistics that it does not declare, if there is one."""
+    for name, module in net.named_modules():
+        if "running_mean" in module._buffers and not isinstance(module, (*LAYERS, _NormBase)):
+            layer = f"layer {name!r} ({type(module).__name__})" if name else type(module).__name__
+            return (
+                f"{layer} has running statistics that it does not declare: let it inherit from "
+                "bntricks.RunningStatistics"
+            )
+    return None
+
+
 def check_layers(net: nn.Module) -> None:
     """Refuse a network that has no running statistics."""
     if layers(net):
         return
-    undeclared = [
-        f"layer {name!r} ({type(module).__name__})"
-        for name, module in net.named_modules()
-        if "running_mean" in module._buffers and not isinstance(module, (*LAYERS, _NormBase))
-    ]
     if isinstance(net, torch.jit.ScriptModule):
         reason = "TorchScript hides its layers; give the module that it was made from"
     elif batch_norms(net):
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
-    elif undeclared:
-        reason = (
-            f"{undeclared[0]} has running statistics that it does not declare: let it inherit from "
-            "bntricks.RunningStatistics"
-        )
     else:
-        reason = "it has no BatchNorm layer"
+        reason = undeclared(net) or "it has no BatchNorm layer"
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
 
 
 @contextmanager
 def _plain(net: nn.Module) -> Iterator[None]:
-    """Layers that normalise in another way than BatchNorm, and say so by a flag, are BatchNorm."""
+    """Make variants of BatchNorm, which have this flag, behave as BatchNorm for a while."""
     before = [(x, x.plain) for x in layers(net).values() if hasattr(x, "plain")]
     try:
         for layer, _ in before:
@@ -359,5 +353,5 @@ def set_phi(net: nn.Module, values: Phi) -> None:
         if name in values:
             for buffer, value in values[name].items():
                 own: Tensor = getattr(layer, f"running_{buffer}")
-                # In its own type first: a device may have no float64 to copy from.
+                # Converted first: a device may have no float64 to copy from.
                 own.copy_(value.to(own.dtype))

@@ -5,8 +5,6 @@ the same order with the same crops, start from the same weights and make the sam
 decisions: their results pair.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Collection, Iterator
@@ -23,7 +21,7 @@ from bntricks.system.devices import forked_generators
 
 @dataclass(frozen=True, slots=True)
 class Generators:
-    """All on the host, so that a seed means the same on every device."""
+    """A generator for each kind of choice, on the host: a seed means the same on every device."""
 
     init: Generator
     order: Generator
@@ -48,7 +46,7 @@ class Generators:
 
 @contextmanager
 def construction(generator: Generator) -> Iterator[None]:
-    """Initialise modules built within from this generator; the global ones do not notice."""
+    """Initialise modules built within from this generator; the global ones stay as they are."""
     seed = int(torch.randint(2**62, (), generator=generator))
     with borrowed_generators():
         seed_globally(seed)
@@ -57,8 +55,7 @@ def construction(generator: Generator) -> Iterator[None]:
 
 @contextmanager
 def borrowed_generators(devices: Collection[torch.device] = ()) -> Iterator[None]:
-    """Put the global generators of Python, of numpy and of torch, on the CPU and on these devices,
-    back to what they were when this is over."""
+    """Restore the global generators of Python, numpy and torch afterwards."""
     python, arrays = random.getstate(), np.random.get_state()  # noqa: NPY002 (the user's)
     with forked_generators(devices):
         try:
@@ -69,8 +66,7 @@ def borrowed_generators(devices: Collection[torch.device] = ()) -> Iterator[None
 
 
 def seed_globally(seed: int, devices: Collection[torch.device] = ()) -> None:
-    """Seed the global generators of Python, of numpy and of torch, on the CPU and on these
-    devices."""
+    """Seed the global generators of Python, numpy and torch, on the CPU and these devices."""
     random.seed(seed)
     np.random.seed(seed % 2**32)  # noqa: NPY002
     torch.default_generator.manual_seed(seed)
@@ -83,11 +79,11 @@ def seed_globally(seed: int, devices: Collection[torch.device] = ()) -> None:
 
 
 def derived_seed(*parts: object) -> int:
-    """A seed that these values decide, and whose neighbours have nothing in common with it."""
+    """Derive a seed from these values; similar values give unrelated seeds."""
     digest = hashlib.sha256(":".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def generator(seed: int, name: str) -> Generator:
-    """A generator of its own for one kind of choice."""
+    """Make the generator for one kind of choice."""
     return Generator().manual_seed(derived_seed(name, seed))

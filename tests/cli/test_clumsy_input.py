@@ -131,4 +131,7 @@ def test_a_request_to_stop_that_a_library_takes_for_an_error_still_ends_the_comm
     monkeypatch.setattr("bntricks.methods.entries", interrupted)
     done = bnt("methods")
     assert done.code == code
-    assert done.err.splitlines() == ["bnt: interrupted" if code == 130 else "bnt: terminated"]
+    how = "bnt: interrupted" if code == 130 else "bnt: terminated"
+    assert done.err.splitlines() == [how]
+    monkeypatch.setattr("bntricks.runs.folder.run", lambda *_, **__: interrupted())
+    assert bnt("run").err.splitlines() == [f"{how}: repeat the command to go on from here"]

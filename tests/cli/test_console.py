@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table as RichTable
 
-from bntricks.cli import console
+from bntricks.cli import console, training
 from bntricks.cli.training import Board
 from bntricks.report.groups import group
 from bntricks.report.tables.results import results_table
@@ -42,7 +42,8 @@ def test_progress_and_the_table_of_a_sweep_escape_it_too(capsys):
         sink({"event": "warning", "text": HOSTILE})
     console.err.print(Board([Config(method=HOSTILE), Config(method="er", seed=1)]))
     _, err = capsys.readouterr()
-    assert err.count(r"er\x1b]0;title\x1b[2J") == 2  # Rich drops bells itself
+    assert err.count(r"er\x1b]0;title\x07\x1b[2J") == 1
+    assert err.count(r"er\x1b]0;title\x1b[2J") == 1  # Rich drops bells itself
     assert all(line.isprintable() for line in err.splitlines())
 
 
@@ -77,6 +78,34 @@ def test_without_a_terminal_long_work_is_told_now_and_then(capsys, monkeypatch):
         "bnt: epoch 1/2, loss 0.500, 22 s, about 22 s left",
         "bnt: look out",
     ]
+
+
+def test_without_a_terminal_a_run_is_told_now_and_then_ever_more_rarely(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
+    position = {"task": 2, "of": 5, "epoch": 1, "epochs": 2, "loss": 0.5, "steps": 36_000}
+    with console.progress() as sink:
+        for second in range(1, 36_001):
+            clock[0] = float(second)
+            kind = "epoch" if second % 100 == 0 else "progress"
+            sink({"event": kind, "step": second, **position})
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "bnt: task 2/5, epoch 1/2, loss 0.500, 20 s, about 35980 s left"
+    assert 50 < len(told) < 150
+
+
+def test_without_a_terminal_many_runs_are_told_now_and_then(capsys, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(training.time, "monotonic", lambda: clock[0])
+    with training.board([Config(seed=0), Config(seed=1)]) as sink:
+        for second in range(100):
+            clock[0] = float(second)
+            sink({"event": "progress", "run": 0, "step": second, "steps": 100})
+        sink({"event": "finished", "run": 0, "acc": 50.0, "bwt": None, "already_there": False})
+    *running, last = capsys.readouterr().err.splitlines()
+    assert len(running) == 4
+    assert all(line.startswith("0 of 2 runs, about 0:0") for line in running)
+    assert last.startswith("er-bnt on seq-cifar10, seed 0")
 
 
 def test_a_wide_matrix_is_shown_in_parts_that_fit_the_terminal(capsys, monkeypatch):

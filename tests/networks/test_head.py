@@ -7,7 +7,7 @@ from torch import nn
 
 from bntricks.batch import Batch
 from bntricks.memory import Memory
-from bntricks.networks.head import grow
+from bntricks.networks.head import grow, with_head
 from bntricks.recipes.language import Pass
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.losses import fdr, kd
@@ -34,6 +34,14 @@ def test_old_outputs_stay_to_the_bit_and_new_ones_come_from_the_generator():
     assert not torch.equal(one[3].weight[3:], other[3].weight[3:])
     assert one[3].weight[3:].abs().max() <= 8**-0.5
     assert one[3].out_features == 5
+
+
+def test_a_cosine_head_scores_ten_times_the_cosine():
+    net, x = nn.Sequential(nn.Linear(4, 3)), torch.randn(5, 4)
+    weight = net[0].weight
+    scores = with_head(net, "cosine")(x)
+    expected = 10 * torch.cosine_similarity(x[:, None], weight[None], dim=2)
+    assert torch.allclose(scores, expected, atol=1e-5)
 
 
 def test_a_head_without_bias_or_frozen_grows_too_and_none_shrinks():

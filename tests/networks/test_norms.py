@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import NORMS, Rows, replace_norm, told
+import bntricks
+from bntricks import NORMS, Rows, given_rows, replace_norm
 from bntricks.errors import UserError
 from bntricks.networks.norms import SCHEMES, bound, knobs
 from bntricks.networks.norms.group_norm import group_count
@@ -84,7 +85,7 @@ def same_gradients(output, expected, leaves):
 def test_training_is_the_formula(name, n):
     new, x = layer(name), inputs(n)
     before, (gamma, beta) = phi(new), affine(new)
-    with told(new, ROWS.get(name, Rows(task=1))):
+    with given_rows(new, ROWS.get(name, Rows(task=1))):
         output = new(x)
     expected, batch = FORMULAS[name](x, gamma, beta, before, training=True)
     same(output, expected)
@@ -173,6 +174,19 @@ def test_renormalisation_begins_as_batchnorm_and_widens_with_the_images():
     assert new.images_tracked == 10
 
 
+@pytest.mark.parametrize(
+    ("images", "r", "d"), [(1000, 1.1, 0.1), (30_000, 3.0, 3.0), (10**6, 3.0, 5.0)]
+)
+def test_the_limits_of_renormalisation_widen_by_a_ten_thousandth_an_image(images, r, d):
+    new, x = bound("brn")(CHANNELS).double(), inputs(32)
+    new.images_tracked += images
+    with torch.no_grad():
+        new.running_mean.sub_(1e9)
+        new.running_var.mul_(1e-12)  # so far from every batch that both limits are reached
+    with frozen_ema(new):
+        same(new(x), r * nn.BatchNorm2d(CHANNELS).double()(x) + d)
+
+
 def test_unlimited_renormalisation_is_evaluation():
     new, x = layer("brn"), inputs(32)
     new.images_tracked += 10**6
@@ -242,7 +256,7 @@ def test_groups_of_task_balanced_normalisation_are_the_published_ones(
 def test_task_balanced_normalisation_equals_its_published_form(current, replayed, task, groups):
     new, x = layer("tbbn"), inputs(current + replayed)
     before, (gamma, beta) = phi(new), affine(new)
-    with told(new, Rows(task, stored(current, replayed))):
+    with given_rows(new, Rows(task, stored(current, replayed))):
         output = new(x)
     reference = formulas.tbbn(current, replayed, groups)
     expected, batch = reference(x, gamma, beta, before, training=True)
@@ -257,7 +271,7 @@ def test_task_balanced_normalisation_equals_its_published_form(current, replayed
 )
 def test_one_group_is_batchnorm_to_the_bit(current, replayed, task):
     new, plain, x = layer("tbbn"), layer("bn"), inputs(current + replayed)
-    with told(new, Rows(task, stored(current, replayed))):
+    with given_rows(new, Rows(task, stored(current, replayed))):
         assert torch.equal(new(x), plain(x))
     assert all(map(torch.equal, phi(new), phi(plain)))
 
@@ -265,9 +279,9 @@ def test_one_group_is_batchnorm_to_the_bit(current, replayed, task):
 def test_replayed_rows_may_come_first():
     new, x = layer("tbbn"), inputs(24).detach()
     where = stored(16, 8)
-    with told(new, Rows(5, where)):
+    with given_rows(new, Rows(5, where)):
         usual = new(x)
-    with told(new, Rows(5, where.flip(0))):
+    with given_rows(new, Rows(5, where.flip(0))):
         swapped = new(torch.cat([x[16:], x[:16]]))
     same(swapped[8:], usual[:16])
     same(swapped[:8], usual[16:])
@@ -283,7 +297,7 @@ def test_adaptive_balance_equals_its_formula(as_published):
     before, (gamma, beta) = phi(new), affine(new)
     w, rate = new.task_weights, new.next_rate.item()
     assert rate == pytest.approx(0.1**0.4)
-    with told(new, Rows(4, STORED)):
+    with given_rows(new, Rows(4, STORED)):
         output = new(x)
     tasks = [3, 3, 3, 3, 3, 0, 0, 3, 2]
     reference = formulas.adab2n(tasks, w[:4], as_published)
@@ -302,10 +316,10 @@ def test_adaptive_balance_equals_its_formula(as_published):
 def test_adaptive_balance_of_equal_tasks_has_the_moments_of_batchnorm():
     new, plain, x = layer("adab2n", tasks=4), layer("bn"), inputs(8)
     torch.nn.init.zeros_(new.task_weights)
-    with told(new, Rows(4, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))):
+    with given_rows(new, Rows(4, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))):
         same(new(x), plain(x))
     for rows in (Rows(1, torch.ones(8).long()), Rows(3, torch.zeros(8).long()), Rows(3)):
-        with told(new, rows):  # the first task, or nothing replayed
+        with given_rows(new, rows):  # the first task, or nothing replayed
             same(new(x), plain(x))
     same(new(x), plain(x))
 
@@ -330,7 +344,10 @@ def test_the_rate_of_adaptive_balance_ends_where_a_slow_momentum_is():
 
 def test_a_task_too_many_is_refused():
     new = layer("adab2n", tasks=2)
-    with told(new, Rows(3, torch.tensor([0, 0, 1]))), pytest.raises(UserError, match="for 2 tasks"):
+    with (
+        given_rows(new, Rows(3, torch.tensor([0, 0, 1]))),
+        pytest.raises(UserError, match="for 2 tasks"),
+    ):
         new(inputs(3))
     with pytest.raises(UserError, match="tasks: adab2n has a weight for each task"):
         bound("adab2n")(CHANNELS)
@@ -340,10 +357,10 @@ def test_frozen_layers_follow_the_first_task_and_no_other():
     new, x = layer("frozen"), inputs(4)
     plain = layer("bn")
     same(new(x), plain(x))  # told nothing, it is BatchNorm
-    with told(new, Rows(task=1)):
+    with given_rows(new, Rows(task=1)):
         same(new(x), plain(x))
     before = phi(new)
-    with told(new, Rows(task=2)):
+    with given_rows(new, Rows(task=2)):
         y = new(x)
     assert new.rows is None
     same(y, new.eval()(x))
@@ -359,7 +376,7 @@ def test_moments_and_recalibration_take_every_layer_for_batchnorm(name):
     new, x = layer(name, tasks=2), inputs(16).detach()
     seen = x if name != "cn" else formulas.grouped(x, 4)
     expected = formulas.bn(seen, *affine(new), None, True)[1]
-    with told(new, ROWS.get(name, Rows(task=1))):
+    with given_rows(new, ROWS.get(name, Rows(task=1))):
         (own,) = moments(new, x.split(8)).values()
         recalibrate(new, x.split(8))
     same(own.mean, expected[0])
@@ -372,7 +389,7 @@ def test_moments_and_recalibration_take_every_layer_for_batchnorm(name):
 def test_frozen_ema_leaves_the_statistics_of_every_layer_alone(name):
     new = layer(name, tasks=2)
     before = {key: value.clone() for key, value in new.named_buffers()}
-    with frozen_ema(new), told(new, ROWS.get(name, Rows(task=1))):
+    with frozen_ema(new), given_rows(new, ROWS.get(name, Rows(task=1))):
         new(inputs(4))
     for key, value in new.named_buffers():
         assert torch.equal(value, before[key]), key
@@ -380,11 +397,16 @@ def test_frozen_ema_leaves_the_statistics_of_every_layer_alone(name):
 
 def test_what_a_layer_was_told_before_comes_back():
     net, outer, inner = nn.Sequential(bound("tbbn")(4)), Rows(3, torch.zeros(4)), Rows(1)
-    with told(net, outer):
-        with told(net, inner):
+    with given_rows(net, outer):
+        with given_rows(net, inner):
             assert net[0].rows is inner
         assert net[0].rows is outer
     assert net[0].rows is None
+
+
+def test_the_old_name_of_given_rows_warns():
+    with pytest.warns(FutureWarning, match="given_rows"):
+        assert bntricks.told is given_rows
 
 
 def test_a_layer_that_was_plain_before_moments_were_measured_stays_so():

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from bntricks import NORMS, Learner, Model, Rows, UserError, diagnose, make, replace_norm, told
+from bntricks import (
+    NORMS,
+    Learner,
+    Model,
+    Rows,
+    UserError,
+    diagnose,
+    given_rows,
+    make,
+    replace_norm,
+)
 from bntricks.doctor import repair
 from bntricks.networks.folded import FOLD_FROM, Folded, folded
 from bntricks.networks.norms import SCHEMES, bound
@@ -102,7 +112,7 @@ def test_moments_of_deeper_layers_are_those_of_a_network_with_batchnorm(name):
     net = network(name)
     plain = replace_norm(copy.deepcopy(net), "bn")
     x, _ = batch(1, 32)
-    with told(net, Rows(2, torch.arange(32) % 2)):
+    with given_rows(net, Rows(2, torch.arange(32) % 2)):
         ours = moments(net, [x])
     for key, other in moments(plain, [x]).items():
         assert torch.allclose(ours[key].mean, other.mean, atol=1e-5), key

@@ -18,6 +18,7 @@ from bntricks.networks.norms import NORMS, use_of_phi
 from bntricks.norm import check_layers, ema_reach, layers
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
+from bntricks.runs.norms import check_norm
 from helpers.tiny import batches, whole
 
 
@@ -101,8 +102,13 @@ def test_a_norm_of_ones_own_runs_with_every_method_that_moves_phi(tmp_path, monk
     assert run(config, out=tmp_path).acc > 0
 
 
-def test_statistics_that_are_not_declared_are_named():
+def test_statistics_that_are_not_declared_are_named(monkeypatch):
     with pytest.raises(UserError, match=r"layer '0' \(Stranger\) has running statistics that it"):
         check_layers(nn.Sequential(Stranger(), nn.ReLU()))
+    monkeypatch.setitem(NORMS.entries(), "stranger", lambda channels: Stranger())
+    for name in ("er-bnt", "er-recalibrate"):
+        with pytest.raises(UserError, match=r"Stranger has running statistics that it does not"):
+            check_norm(Config(norm="stranger"), make(name))
+    check_norm(Config(norm="stranger"), make("er"))
     with pytest.raises(UserError, match="it has no BatchNorm layer"):
         check_layers(nn.Sequential(nn.InstanceNorm1d(3, track_running_stats=True)))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import NORMS, ResNet, Rows, replace_norm, told
+from bntricks import NORMS, ResNet, Rows, given_rows, replace_norm
 from bntricks.networks.norms import SCHEMES
 from bntricks.norm import layers
 
@@ -74,11 +74,11 @@ def test_a_layer_without_an_affine_map_normalises_by_every_scheme(name):
     plain, fixed = nn.BatchNorm2d(4, affine=False), nn.BatchNorm2d(4)
     layers = [replace_norm(layer, name, tasks=3) for layer in (plain, fixed)]
     for layer in layers:
-        with told(layer, rows):
+        with given_rows(layer, rows):
             layer.train()(x)
     outputs = []
     for layer in layers:
-        with told(layer, rows):
+        with given_rows(layer, rows):
             outputs.append(layer(x))
     torch.testing.assert_close(*outputs)
     assert not any(p.shape == (4,) for p in layers[0].parameters())

@@ -75,7 +75,7 @@ def test_its_claims_are_judged_in_its_own_name(study):
         ("seeds = 2", "seed = 2", "scale.smoke.seeds: this key is required"),
         ("seeds = 2", "seeds = 2\nseed = 2", "scale.smoke.seed: no such key, did you mean seeds?"),
         ("scale.smoke", "scale.tiny", "scale.tiny: Input should be 'paper', 'medium', 'lite'"),
-        ("epochs = 1", "epohcs = 1", "epohcs: no option of a run, did you mean epochs?"),
+        ("epochs = 1", "epohcs = 1", "epohcs: unknown run option, did you mean epochs?"),
         ("epochs = 1", "epochs = 0", "scale.smoke.overrides: epochs 0: input should be greater"),
         ("epochs = 1", "seed = 1", "seed: decided by the study"),
         ('kind = "greater"', 'kind = "bigger"', "claims: claim 1: kind: Input should be 'greater'"),

@@ -312,7 +312,7 @@ STATEMENT = {
     [
         (
             {"variants": [{"overrides": {"epoch": 3}}]},
-            "epoch: no option of a run, did you mean epochs",
+            "epoch: unknown run option, did you mean epochs",
         ),
         ({"variants": [{"overrides": {"epochs": 0}}]}, "epochs 0: input should be greater"),
         ({"variants": [{"overrides": {"seed": 1}}]}, "seed: decided by the study"),

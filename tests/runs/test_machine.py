@@ -7,7 +7,9 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from helpers.command_line import bnt, refused
 
@@ -130,13 +132,48 @@ def test_what_is_no_run_cannot_be_resumed(tmp_path):
     refused(bnt("resume", "empty", cwd=tmp_path), "empty")
 
 
-def test_a_run_in_a_renamed_folder_is_not_mistaken(tmp_path):
-    path = record(bnt(*RUN, "--method", "sgd", "--json", cwd=tmp_path))["path"]
-    again = record(bnt("resume", path, "--json", cwd=tmp_path))
-    assert again["already_there"]
-    (tmp_path / path).rename(tmp_path / "runs" / "mine")
-    refused(bnt("resume", "runs/mine", cwd=tmp_path), "renamed", again["path"].split("/")[-1])
-    assert len(list((tmp_path / "runs").iterdir())) == 1
+def test_a_run_in_a_renamed_folder_goes_on_there_and_is_not_mistaken(tmp_path):
+    run = [*RUN, "--method", "er"]
+    expected = record(bnt(*run, "--out", "whole", "--json", cwd=tmp_path))
+    kept = lambda cwd: list(cwd.glob("runs/*/checkpoint.newest"))  # noqa: E731
+    process = started([*run, *OFTEN], tmp_path, kept)
+    process.kill()
+    process.communicate()
+    [folder] = (tmp_path / "runs").iterdir()
+    mine = folder.rename(tmp_path / "runs" / "mine")
+    done = bnt("resume", mine, "--json", cwd=tmp_path)
+    assert "continuing from step" in done.stderr
+    assert_same(record(done), expected)
+    assert record(bnt("resume", mine, "--json", cwd=tmp_path))["already_there"]
+    assert list((tmp_path / "runs").iterdir()) == [mine]
+    asked = json.loads((mine / "run.json").read_text())
+    assert asked["run"] == folder.name
+    (mine / "run.json").write_text(json.dumps({"config": asked["config"]}))  # of version 0.2
+    refused(bnt("resume", mine, cwd=tmp_path), "runs/mine is mine", folder.name)
+
+
+def test_a_run_is_not_continued_on_other_images(tmp_path):
+    for shade in (0, 9):
+        arrays = np.full((8, 8, 8), shade, np.uint8), np.arange(8) % 2
+        for label in (0, 1):
+            for number, image in enumerate(arrays[0][:4]):
+                place = tmp_path / f"photos{shade}" / str(label)
+                place.mkdir(parents=True, exist_ok=True)
+                Image.fromarray(image + 20 * label + number).save(place / f"{number}.png")
+    run = [
+        "run",
+        "--method",
+        "sgd",
+        "--stream",
+        "folder",
+        "--classes-per-task",
+        "1",
+        "--width",
+        "2",
+    ]
+    done = bnt(*run, "--epochs", "1", "--data", "photos0", "--json", cwd=tmp_path)
+    path = record(done)["path"]
+    refused(bnt("resume", path, "--data", "photos9", cwd=tmp_path), path.split("/")[-1], "--data")
 
 
 def test_a_torn_checkpoint_is_said_and_the_one_before_it_used(tmp_path):

@@ -182,3 +182,16 @@ def test_a_streams_own_defaults_hold_for_every_way_in(stream):
 def test_a_memory_batch_of_one_cannot_be_normalised_and_is_refused(stream):
     with pytest.raises(UserError, match=r"^memory_batch 1: .* make it 2 or more"):
         train(Config(method="er-bnt", memory_batch=1, **SMALL), stream)
+
+
+@pytest.mark.parametrize(("method", "lr"), [("er", 1e9), ("sgd", 1e4), ("joint", 1e9)])
+def test_a_run_that_has_lost_its_way_says_so_once(stream, method, lr):
+    def warnings(lr):
+        told = []
+        config = Config(method=method, lr=lr, epochs=2, **{k: SMALL[k] for k in SMALL if k != "lr"})
+        train(config, stream, sink=told.append)
+        return [event["text"] for event in told if event["event"] == "warning"]
+
+    assert warnings(0.05) == []
+    [line] = warnings(lr)
+    assert "accuracy is at chance: lower the learning rate" in line

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bntricks import import_code
 from bntricks.sweeps import contract
 from bntricks.sweeps.contract import PARTS, Subject, check_contract, subjects
 from helpers.own_code import EXAMPLE, forgetful, nothing_registered
@@ -79,6 +80,55 @@ def test_what_breaks_the_contract_is_named_with_its_line(bnt, breaking):
     assert f"{breaking}:{line + 1}: RuntimeError" in broken["staying", "devices"]
 
 
+STALE = """
+from bntricks import BM, NORMS, Bb, Bt, Method, Policy, Reservoir, ce, method
+from torch import nn, zeros
+
+class Looking(Policy):
+    def update(self, state, samples):
+        state.net.eval()(state.view(samples.x, None))
+        state.net.train()
+        Reservoir().update(state, samples)
+
+class Reading(Policy):
+    def update(self, state, samples):
+        phi = [b for n, b in state.net.named_buffers() if n.endswith("running_mean")]
+        if float(phi[0].sum() * 1e6) % 2 < 1:
+            Reservoir().update(state, samples)
+
+@method("looking", title="Looking")
+def looking() -> Method:
+    return Method(updates=[ce(Bt) + ce(BM)], ema=Bb, memory=Looking())
+
+@method("reading", title="Reading")
+def reading() -> Method:
+    return Method(updates=[ce(Bt) + ce(BM)], ema=Bb, memory=Reading())
+
+@method("declared", title="Declared")
+def declared() -> Method:
+    return Method(updates=[ce(Bt) + ce(BM)], ema=Bb, memory=Reading(), reads_ema=True)
+
+@NORMS.named("undeclared")
+class Undeclared(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.register_buffer("running_mean", zeros(channels))
+"""
+
+
+def test_code_that_reads_stale_statistics_is_found_though_the_trials_are_short(forgetful, tmp_path):
+    path = tmp_path / "stale.py"
+    path.write_text(STALE)
+    import_code(path)
+    found = {each.subject.name: each for each in check_contract(subjects(), parts=["every-step"])}
+    outcomes = {name: finding.outcome for name, finding in found.items()}
+    assert outcomes.pop("declared") == "kept"
+    assert set(outcomes.values()) == {"broken"}
+    assert found["looking"].note.startswith(f"{path}:7: a normalisation layer is evaluated while")
+    assert found["reading"].note.startswith("different bits")
+    assert "RunningStatistics" in found["undeclared"].note
+
+
 def test_a_table_shows_all_parts_and_what_was_found(bnt, breaking):
     done = bnt(
         "check", "--contract", "--import", breaking, "--names", "counting", "--parts", "again"
@@ -90,8 +140,6 @@ def test_a_table_shows_all_parts_and_what_was_found(bnt, breaking):
 
 
 def test_code_that_keeps_the_contract_is_found_to_keep_it(nothing_registered):
-    from bntricks import import_code
-
     import_code(EXAMPLE)
     [subject] = [each for each in subjects() if each.name == "my-er-bnt"]
     findings = list(check_contract([subject]))

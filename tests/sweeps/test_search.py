@@ -180,9 +180,10 @@ def test_a_sweep_from_the_command_line_ends_with_the_winners_command(one_process
     assert tuple(found["best"].values()) in cells
     assert found["command"].startswith("bnt run --method er --stream seq-digits --seed 0")
     assert "--validation" not in found["command"]
-    page = (tmp_path / "runs" / "report.html").read_text()
+    page = (tmp_path / "runs" / "sweep" / "report.html").read_text()
     assert "bnt sweep --grid lr=0.01,0.1 memory=20,30 --seeds 1" in page
-    assert (tmp_path / "runs" / "figures" / "search.svg").exists()
+    assert (tmp_path / "runs" / "sweep" / "figures" / "search.svg").exists()
+    assert not (tmp_path / "runs" / "report.html").exists()  # which is a study's
     again = bnt(*flags, *DIGITS, "--workers", "1", cwd=tmp_path)
     assert again.stderr.count("already there") == 4
     assert "lr \\ memory" in again.stdout

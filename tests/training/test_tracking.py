@@ -191,6 +191,13 @@ def test_reading_stale_statistics_is_refused():
         who.predict(batch.x)
 
 
+def test_statistics_are_stale_until_as_many_steps_were_tracked_as_a_batch_can_be_felt():
+    state = after("er-bnt", 4)[0].state
+    for since, stale in ((None, False), (0, True), (394, True), (395, False)):
+        state.since_skip = since
+        assert state.stale == stale
+
+
 class Evaluating(Policy):
     """Looks at the network in evaluation mode in every step, which only some methods declare."""
 

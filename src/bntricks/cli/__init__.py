@@ -39,6 +39,9 @@ from bntricks.files import shown
 from bntricks.plugins.imports import own_fault
 from bntricks.system.stopping import REQUESTS
 
+CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
+"""Commands that keep what they have done when they are stopped."""
+
 
 def main() -> NoReturn:
     """Run the command line. A planned failure is one message and an exit code, not a traceback."""
@@ -121,5 +124,7 @@ def _suggestion() -> str | None:
 
 def _stop(stopped: list[int], number: int, frame: object) -> NoReturn:
     stopped.append(128 + number)
-    console.complain("interrupted" if number == signal.SIGINT else "terminated")
+    how = "interrupted" if number == signal.SIGINT else "terminated"
+    goes_on = CONTINUED.intersection(sys.argv[1:2])
+    console.complain(how + (": repeat the command to go on from here" if goes_on else ""))
     sys.exit(128 + number)

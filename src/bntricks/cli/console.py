@@ -48,8 +48,9 @@ def printable(text: str) -> str:
     return "\n".join(map(shown, text.split("\n")))
 
 
-SILENT_SECONDS = 20.0
-"""Where there is no terminal, work that takes longer says how far it is."""
+SILENT_SECONDS, SILENT_SHARE = 20.0, 0.05
+"""Where there is no terminal, work that takes longer says how far it is; then again after at least
+this share of the time that it has taken."""
 
 # A pipe has no width of its own: it gets one that folds next to nothing.
 out = _Output(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else 200)
@@ -59,9 +60,10 @@ err = _Console(stderr=True, highlight=False)
 @contextmanager
 def progress(*, lines: bool = False) -> Iterator[Sink]:
     """A sink that shows one run: task, epoch, loss, speed and time left, on stderr. Where there is
-    no terminal it shows nothing, or if `lines` are wanted, some of them."""
-    if lines and not err.is_terminal:
-        yield _line_by_line()
+    no terminal, such as in a log, it shows a line now and then; with `lines`, one for each tenth of
+    the steps too."""
+    if not err.is_terminal:
+        yield _line_by_line(tenths=lines)
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -70,7 +72,6 @@ def progress(*, lines: bool = False) -> Iterator[Sink]:
         TimeRemainingColumn(compact=True, elapsed_when_finished=True),
         console=err,
         transient=True,
-        disable=not err.is_terminal,  # in a pipe it would leave an empty line
     )
     row = bar.add_task("", total=None, speed="", visible=False)
 
@@ -112,35 +113,49 @@ def _continuing(event: Event) -> str:
     return f"continuing from step {event['step']} of {event['steps']}"
 
 
-def _line_by_line() -> Sink:
-    """A line after each tenth of the steps, and in between where nothing was said for a while."""
-    began = said = time.monotonic()
-    tenths = first = 0
+class Silence:
+    """How long nothing was said, and whether that is long enough to say something."""
+
+    def __init__(self) -> None:
+        self.began = self.broken = time.monotonic()
+
+    def over(self) -> bool:
+        now = time.monotonic()
+        return now - self.broken >= max(SILENT_SECONDS, SILENT_SHARE * (now - self.began))
+
+    def end(self) -> None:
+        self.broken = time.monotonic()
+
+
+def _line_by_line(*, tenths: bool) -> Sink:
+    """A line where nothing was said for a while, and if wanted after each tenth of the steps."""
+    silence, began = Silence(), time.monotonic()
+    said = first = 0
 
     def show(event: Event) -> None:
-        nonlocal began, said, tenths, first
+        nonlocal began, said, first
         if event["event"] == "warning":
             complain(event["text"])
             return
         if event["event"] == "resumed":
             began, first = time.monotonic(), event["step"]
-            tenths = 10 * first // event["steps"]
+            said = 10 * first // event["steps"]
             complain(_continuing(event))
             return
-        now = time.monotonic()
-        silent = now - said >= SILENT_SECONDS
-        if event["event"] == "epoch" and 10 * event["step"] // event["steps"] > tenths:
-            tenths = 10 * event["step"] // event["steps"]
-        elif not silent or event["event"] not in ("data", "work", "progress", "epoch"):
+        tenth = 10 * event["step"] // event["steps"] if event["event"] == "epoch" else said
+        told = event["event"] in ("data", "work", "progress", "epoch") and silence.over()
+        if not told and not (tenths and tenth > said):
             return
-        said = now
+        silence.end()
+        said, seconds = tenth, time.monotonic() - began
         if event["event"] in ("data", "work"):
             total = "" if event["total"] is None else f" of {event['total']}"
-            complain(f"{event['what']}: {event['done']}{total}, {now - began:.0f} s")
+            complain(f"{event['what']}: {event['done']}{total}, {seconds:.0f} s")
             return
+        task = "task {task}/{of}, ".format(**event) if event.get("of", 1) > 1 else ""
         position = "epoch {epoch}/{epochs}, loss {loss:.3f}".format(**event)
-        left = (now - began) * (event["steps"] - event["step"]) / (event["step"] - first)
-        complain(f"{position}, {now - began:.0f} s, about {left:.0f} s left")
+        left = seconds * (event["steps"] - event["step"]) / (event["step"] - first)
+        complain(f"{task}{position}, {seconds:.0f} s, about {left:.0f} s left")
 
     return show
 

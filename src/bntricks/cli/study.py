@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
     from bntricks.report.build import Report
+    from bntricks.runs.record import Record
 
 COPY = "study.toml"
 """Of a study of the user's own, beside its runs."""
@@ -186,7 +188,8 @@ def report(
     out
         Where to write.
     study
-        Judge the claims of this study too: one of the paper's, or a TOML file.
+        Report the runs of this study alone, and judge its claims: one of the paper's, or a TOML
+        file.
     scale
         The scale the study was run at [default: lite].
     metrics
@@ -199,9 +202,15 @@ def report(
     from bntricks.report.build import build
     from bntricks.report.records import load_records
 
-    records = load_records(runs)
     chosen = None if study is None else load_study(study)
-    scale = None if chosen is None else chosen.checked_scale(scale)
+    records: Sequence[Record] = load_records(runs)
+    if chosen is not None:
+        from bntricks.sweeps.plan import choose
+
+        scale, every = chosen.checked_scale(scale), len(records)
+        records = choose(chosen, scale, records)
+        if len(records) < every:
+            console.complain(f"{len(records)} of {every} runs are of {chosen.name}, the rest not")
     words = ["bnt", "report", *map(str, runs), "--out", str(out)]
     words += ["--study", study, "--scale", scale] if study and scale else []
     words += ["--metrics", *metrics] if metrics else []

@@ -157,7 +157,9 @@ def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> P
     report = build(records, title=title, command=again)
     report = replace(report, summary=f"{report.summary} {result}")
     figure = heat_map(result)
-    return write(report, out, [section(result, winner)], [] if figure is None else [figure])
+    return write(
+        report, out / "sweep", [section(result, winner)], [] if figure is None else [figure]
+    )
 
 
 def _heat_map(result: SearchResult) -> RichTable:

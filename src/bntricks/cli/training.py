@@ -52,8 +52,8 @@ def train_all(
     """The runs' records, or why there is none; how far they are is shown on the way."""
     from bntricks.runs.loggers import LOGGERS
     from bntricks.sweeps.local import default_workers, sweep
-    from bntricks.sweeps.once import trainings
-    from bntricks.sweeps.plan import seconds_left
+    from bntricks.sweeps.once import finished, trainings
+    from bntricks.sweeps.plan import complete, seconds_left
     from bntricks.sweeps.ray import Cluster, sweep_on_ray
 
     for logger in work.log:
@@ -61,6 +61,11 @@ def train_all(
     if not configs:
         return []
     request = work.request(probe)
+    if there := complete(configs, request):
+        with board(configs) as sink:
+            for index, record in enumerate(there):
+                sink(finished(record) | {"run": index})
+        return [*there]
     trained = [training.config for training in trainings(configs)]
     seconds = seconds_left(configs, request, console.warnings)
     runs = f"{name}: {len(trained)} run{'s' * (len(trained) != 1)}"
@@ -141,9 +146,9 @@ class Board:
         cells = {(label, seed): cell for label, seed, cell in runs}
         for label in dict.fromkeys(self.labels):
             table.add_row(escape(label), *(cells.get((label, seed), "") for seed in seeds))
-        return Group(table, self._summary())
+        return Group(table, self.summary())
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
         done = sum(share == 1.0 for share in self.shares)
         text = f"{done} of {len(self.shares)} runs"
         trained = sum(self.shares) - self.already_there
@@ -158,13 +163,16 @@ class Board:
 @contextmanager
 def board(configs: Sequence[Config]) -> Iterator[Sink]:
     """A sink for the events of these runs, shown while the context lasts. Without a terminal,
-    there is a line for each run when it is finished."""
-    table, live = Board(configs), console.err.is_terminal
+    there is a line for each run when it is finished, and how far all are where that takes long."""
+    table, live, silence = Board(configs), console.err.is_terminal, console.Silence()
 
     def update(event: Event) -> None:
         line = table.take(event)
-        if line and (event["event"] == "warning" or not live):
-            console.err.print(line, markup=False, soft_wrap=not live)
+        if not live and (line or silence.over()):
+            silence.end()
+            console.err.print(line or table.summary(), markup=False, soft_wrap=True)
+        elif line and event["event"] == "warning":
+            console.err.print(line, markup=False)
 
     shown = Live(table, console=console.err, transient=True, refresh_per_second=2)
     with shown if live else nullcontext():

@@ -1,6 +1,6 @@
 """The doctor: what BatchNorm's running statistics cost a network, layer by layer, and the repair.
 
-For any `torch.nn.Module` with BatchNorm; the network is only read. `docs/doctor.md` says what is
+It takes any `torch.nn.Module` with BatchNorm, and only reads it. `docs/doctor.md` explains what is
 measured and how.
 """
 

@@ -1,9 +1,7 @@
-"""The same weights with other statistics: what would this model answer if only φ were different?
+"""The accuracy of the same weights with other statistics φ.
 
-Every set of statistics sees the same samples, so differences are paired sample by sample.
+Every set of statistics is tried on the same samples, so differences are paired sample by sample.
 """
-
-from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +23,7 @@ from bntricks.streams.files.progress import Report
 from bntricks.system.devices import to_device
 
 Scores = Callable[[nn.Module, Tensor], Tensor]
-"""From a network and its inputs to a score for every class, [N, C]."""
+"""A function from a network and its inputs to a score for every class, [N, C]."""
 Counts = NDArray[np.int64]
 
 NO_ANSWER = -1
@@ -42,7 +40,7 @@ class Difference:
 
     @property
     def sign(self) -> Literal[-1, 0, 1]:
-        """0 if the interval, as it is shown, reaches 0: there may be no difference."""
+        """The sign; 0 if the interval, as printed, includes 0."""
         low, high = round(self.low, 1), round(self.high, 1)
         return 1 if low > 0 else -1 if high < 0 else 0
 
@@ -57,9 +55,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Counterfactual:
-    """The same weights with one set of statistics: how accurate they are, and what they answer.
+    """Accuracy and answers of the same weights with one set of statistics.
 
-    `old`, `newest` and `all` count every class the same. Differences are against φ as it is.
+    `old`, `newest` and `all` give every class the same weight. Differences are against φ as it is.
     """
 
     statistics: str
@@ -71,13 +69,13 @@ class Counterfactual:
     newest_difference: Difference
     all_difference: Difference
     answers: tuple[tuple[int, ...], ...] | None
-    """For each group how many of its samples are given a class of each group, and of none. None
-    if groups share classes."""
+    """For each group, how many of its samples are taken for a class of each group, and of none.
+    None if groups share classes."""
     differences: dict[str, Difference] = field(default_factory=dict)
-    """Of each group. Their intervals are wider, so that they hold for all groups together."""
+    """By group, with intervals wide enough to hold for all groups together."""
     old_as_newest: float | None = None
-    """How much of the old classes, in per cent, is given a class of the newest group, every class
-    counting the same. None if groups share classes."""
+    """The share of old samples, in per cent, that are taken for a class of the newest group, with
+    the same weight for every class. None if groups share classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +85,19 @@ class Tally:
     samples: Counts  # [classes]
     correct: Counts  # [statistics, classes]
     gained: Counts
-    """Correct with these statistics, wrong with the first."""
+    """Samples that are right with these statistics and wrong with the first."""
     lost: Counts
     pairs: tuple[Counter[tuple[int, int]], ...] = ()
-    """For each set of statistics: labels and answers."""
+    """Labels and answers, for each set of statistics."""
 
     def accuracy(self, row: int) -> float:
-        """In per cent, every class counting the same."""
+        """Return the accuracy in per cent, with the same weight for every class."""
         return float(100 * (self.correct[row] / self.samples).mean())
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The network with other statistics, and perhaps with its logits rescored."""
+    """A set of statistics for the network, and perhaps a function that rescores its logits."""
 
     statistics: Statistics
     rescore: Callable[[Tensor], Tensor] | None = None
@@ -114,8 +112,7 @@ def measure(
     size: int,
     report: Report,
 ) -> tuple[Tally, ...]:
-    """Each group's answers in every trial, in one pass over the samples. The first trial is the one
-    that the others are compared with."""
+    """Count each group's answers in every trial, in one pass; the first is the reference."""
     tallies: list[Tally] = []
     for name in batches_by_group:
         report("measuring accuracy", len(tallies), len(groups))
@@ -126,18 +123,18 @@ def measure(
 
 
 def in_parts(batches_by_group: BatchesByGroup, name: str, size: int) -> Iterator[Labelled]:
-    """The batches of a group, none of more than `size` samples."""
+    """Yield the batches of a group, in parts of at most `size` samples."""
     for xs, ys in checked_batches(name, batches_by_group[name]):
         yield from zip(torch.split(xs, size), torch.split(ys, size), strict=True)
 
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
-    """The scores of a network that returns them as they are, or as `logits` of an object."""
+    """Return the scores of a network that returns them directly, or as `logits` of an object."""
     return scores_in(net(x))  # type: ignore[no-any-return]
 
 
 def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:
-    """Brings inputs to the network's device and, if they are floats, to its precision."""
+    """Make a function that brings inputs to the network's device and floats to its precision."""
     like = next((t for t in chain(net.parameters(), net.buffers()) if t.is_floating_point()), None)
 
     def move(x: Tensor) -> Tensor:
@@ -150,7 +147,7 @@ def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:
 
 @torch.no_grad()
 def outputs_with(statistics: Statistics, net: nn.Module, x: Tensor, scores: Scores) -> Tensor:
-    """The network's scores for these samples, with other statistics."""
+    """Score these samples with other statistics."""
     with swapped(net, statistics), mode(net, training=False):
         output = scores(net, inputs_for(net)(x))
     if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != len(x):
@@ -193,7 +190,7 @@ def _tally(
 def _answers(
     net: nn.Module, x: Tensor, trials: Sequence[Trial], scores: Scores, groups: Sequence[Group]
 ) -> Iterator[Tensor]:
-    """The class of each sample in every trial."""
+    """Yield the class of each sample, for every trial."""
     passed: dict[int, Tensor] = {}  # one forward for each φ
     for trial in trials:
         if (phi := id(trial.statistics)) not in passed:
@@ -216,7 +213,7 @@ def check_labels(groups: Sequence[Group], outputs: int) -> None:
 def counterfactual(
     row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]
 ) -> Counterfactual:
-    """What was measured with the statistics of this row and name."""
+    """Summarise the trial in this row of the tallies, under this name."""
     shares = np.array(class_shares(groups))
     accuracy = np.array([tally.accuracy(row) for tally in tallies])
     old, newest, everything = slice(None, -1), slice(-1, None), slice(None)
@@ -251,7 +248,7 @@ def counterfactual(
 
 
 def _answers_by_group(groups: Sequence[Group], pairs: Counter[tuple[int, int]]) -> tuple[int, ...]:
-    """How many answers are classes of each group, and of none."""
+    """Count the answers that are classes of each group, and of none."""
     owners = {label: index for index, group in enumerate(groups) for label in group.classes}
     counts = [0] * (len(groups) + 1)
     for (_, answer), count in pairs.items():
@@ -260,7 +257,7 @@ def _answers_by_group(groups: Sequence[Group], pairs: Counter[tuple[int, int]]) 
 
 
 def _taken_for(group: Group, pairs: Counter[tuple[int, int]]) -> float:
-    """How many answers are classes of this group, in per cent, every label counting the same."""
+    """Return the percentage of answers in this group; every label has the same weight."""
     samples, taken = Counter[int](), Counter[int]()
     for (label, answer), count in pairs.items():
         samples[label] += count
@@ -271,8 +268,8 @@ def _taken_for(group: Group, pairs: Counter[tuple[int, int]]) -> float:
 def paired_difference(
     weights: NDArray[np.float64], tallies: Sequence[Tally], row: int, *, among: int = 1
 ) -> Difference:
-    """The weighted difference of accuracies. Its interval is Wald's for paired shares after half
-    a sample was added to each cell (Agresti and Min 2005), so that few samples, or none that
+    """Return the weighted difference of accuracies. Its interval is Wald's for paired shares after
+    adding half a sample to each cell (Agresti and Min 2005), so that few samples, or none that
     changed, do not look certain. One `among` several is as wide as all of them together need."""
     points, centre, variance = np.array([_paired(tally, row) for tally in tallies]).T
     half_width = normal_quantile(among) * float(np.sqrt(weights**2 @ variance))
@@ -283,12 +280,11 @@ def paired_difference(
 
 
 def _paired(tally: Tally, row: int) -> tuple[float, float, float]:
-    """The difference of accuracies in one group, the mean of those of its classes; and, with the
-    samples added that are shared by its classes, the same and its variance.
+    """Return the difference of accuracies in one group, as a mean over its classes; then, with the
+    added samples, which its classes share, the same and its variance.
 
-    A class's sample counts for its part of the mean, so few samples of a class weigh heavily in
-    the variance too. Deviations are from the group's mean: if all classes have as many samples,
-    this is the variance of a share of all of them together.
+    Classes with few samples contribute more to the variance. Deviations are from the group's mean:
+    for classes of equal size, this is the variance of a share of all samples.
     """
     classes = len(tally.samples)
     change = tally.gained[row] - tally.lost[row]

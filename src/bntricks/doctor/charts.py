@@ -1,7 +1,5 @@
-"""The diagnosis as charts: distance and lean by depth, accuracy by statistics, and the answers.
-Colours are those of Okabe and Ito, and shapes tell them apart again."""
-
-from __future__ import annotations
+"""Charts of a diagnosis: distance and lean by depth, accuracy by statistics, and the answers.
+Colours are those of Okabe and Ito; shapes differ too."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +22,7 @@ PARTS = ("old classes", "newest classes", "all classes")
 
 
 def figures(diagnosis: Diagnosis) -> Iterator[Figure]:
-    """Every chart of the page, in the order they are read."""
+    """Draw every chart of the page, in order."""
     yield accuracies(diagnosis)
     if diagnosis.remedies:
         yield gap(diagnosis)
@@ -36,7 +34,7 @@ def figures(diagnosis: Diagnosis) -> Iterator[Figure]:
 
 
 def distances(diagnosis: Diagnosis) -> Figure:
-    """How far φ is from the balanced population, by depth."""
+    """Draw the distance of φ from the balanced population, by depth."""
     rows: Rows = [
         {"depth": depth, "layer": layer.name, "measure": measure, "value": value}
         for depth, layer in enumerate(diagnosis.layers, start=1)
@@ -54,7 +52,7 @@ def distances(diagnosis: Diagnosis) -> Figure:
 
 
 def distances_of_each(diagnoses: Diagnoses) -> Figure:
-    """How far the φ of each model is from its balanced population, by depth."""
+    """Draw the distance of each model's φ from its balanced population, by depth."""
     rows = [
         {"depth": depth, "layer": layer.name, "measure": name, "value": layer.distance}
         for name, each in diagnoses.items()
@@ -69,7 +67,7 @@ def distances_of_each(diagnoses: Diagnoses) -> Figure:
 
 
 def lean(diagnosis: Diagnosis) -> Figure:
-    """The newest group's share of φ, by depth."""
+    """Draw the newest group's share of φ, by depth."""
     newest, even = diagnosis.groups[-1].name, class_shares(diagnosis.groups)[-1]
     rows: Rows = [
         {
@@ -90,7 +88,7 @@ def lean(diagnosis: Diagnosis) -> Figure:
 
 
 def accuracies(diagnosis: Diagnosis) -> Figure:
-    """What the same weights reach with other statistics."""
+    """Draw the accuracy of the same weights with other statistics."""
     rows: Rows = [
         {"statistics": f"φ {tried.statistics}", "part": part, "accuracy": value}
         for tried in diagnosis.counterfactuals
@@ -116,7 +114,7 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
 
 
 def gap(diagnosis: Diagnosis) -> Figure:
-    """How much of the gap between newest and old classes each remedy closes, with its interval."""
+    """Draw how much of the gap between newest and old classes each remedy closes."""
     rows: Rows = [
         {
             "remedy": remedy.name,
@@ -160,7 +158,7 @@ def gap(diagnosis: Diagnosis) -> Figure:
 
 
 def answers(diagnosis: Diagnosis) -> Figure:
-    """Which group's classes the samples of each group are taken for, before and after."""
+    """Draw which group's classes the samples of each group are taken for, before and after."""
     names = [group.name for group in diagnosis.groups]
     before_after = (diagnosis.as_is, diagnosis.balanced)
     any_outside = any(row[-1] for tried in before_after for row in tried.answers or ())
@@ -198,7 +196,7 @@ def answers(diagnosis: Diagnosis) -> Figure:
 def by_depth(
     rows: Rows, measures: Sequence[str], title: str, *, dashed: float, scale: Any = alt.Undefined
 ) -> Any:
-    """A line for each measure, from layer to layer."""
+    """Draw a line for each measure, from layer to layer."""
     legend = alt.Undefined if len(measures) > 1 else None
     colours, shapes = _scale(measures, COLOURS), _scale(measures, SHAPES)
     measured = {"measure:N": "measure", "value:Q": "value"}
@@ -224,7 +222,7 @@ def _scale(names: Sequence[str], values: Sequence[str]) -> alt.Scale:
 
 
 def _tips(titles: dict[str, str], form: str = ".2f") -> list[alt.Tooltip]:
-    """A line for each field; the format is for quantities."""
+    """Make a tooltip with a line for each field; the format is for quantities."""
     return [
         alt.Tooltip(field, title=title, format=form if field.endswith(":Q") else alt.Undefined)
         for field, title in titles.items()

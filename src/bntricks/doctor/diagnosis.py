@@ -1,11 +1,9 @@
-"""The diagnosis: any network with BatchNorm, batches by group, and out comes what φ costs it.
+"""The diagnosis of any network with BatchNorm from batches by group: what φ costs it.
 
-`diagnose` only reads the network. Flags, buffers and hooks are afterwards what they were, to the
-bit, even if something raises half-way. A diagnosis is plain numbers and words that go into JSON as
-they are: accuracies in per cent, differences in points, shares between 0 and 1.
+`diagnose` only reads the network: flags, buffers and hooks are restored to the bit, even after an
+error. A diagnosis consists of plain values: accuracies in per cent, differences in points, shares
+between 0 and 1.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
@@ -44,7 +42,14 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.verdict import Order, Verdict, fitting_order, judge, order_warning, remarks
+from bntricks.doctor.verdict import (
+    FittingOrder,
+    Verdict,
+    fitting_order,
+    judge,
+    order_warning,
+    remarks,
+)
 from bntricks.errors import UserError
 from bntricks.norm import (
     Moments,
@@ -68,22 +73,22 @@ SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything the doctor found; `print` shows the verdict."""
+    """All findings of the doctor; `print` shows the verdict."""
 
     groups: tuple[Group, ...]
     layers: tuple[Layer, ...]
-    """In the order in which an input meets them."""
+    """In the order of a pass."""
     counterfactuals: tuple[Counterfactual, ...]
     """φ as it is, balanced, and of each group only, the newest last."""
     verdict: Verdict
     notes: tuple[str, ...]
     fitting_order: tuple[int, ...] | None = None
-    """If the outputs seem to be in the wrong order: the label that each of them fits."""
+    """The label that each output fits, if they seem to be in the wrong order."""
     remedies: tuple[Remedy, ...] = ()
-    """What closes the gap between newest and old classes: φ, the head, or both. Empty where the
-    head cannot be told apart."""
+    """What closes the gap between newest and old classes: φ, the head, or both. Empty if the head
+    cannot be examined by itself."""
     warning: str | None = None
-    """What casts doubt on everything else: outputs that seem to be in the wrong order."""
+    """A warning about outputs that seem to be in the wrong order, which casts doubt on the rest."""
 
     @property
     def as_is(self) -> Counterfactual:
@@ -99,7 +104,7 @@ class Diagnosis:
         return "\n".join([*warning, self.verdict.headline, *points, self.verdict.advice])
 
     def to_json(self) -> str:
-        """One object on one line, without NaN."""
+        """Return one JSON object on one line, without NaN."""
         values = asdict(self)
         for row, layer in zip(values["layers"], self.layers, strict=True):
             row["distance"] = layer.distance
@@ -123,13 +128,12 @@ def diagnose(
     size: int = BATCH_SIZE,
     report: Report = silent,
 ) -> Diagnosis:
-    """What BatchNorm's running statistics φ cost this network, and whom they follow.
+    """Measure what BatchNorm's running statistics φ cost this network, and whom they follow.
 
     Groups map a name to batches `(x, y)`, in the order they were learned, the newest last; see
-    `docs/doctor.md`. Labels are positions in the network's outputs. One half of every class
-    estimates moments, the other measures accuracy, unless `held_out` brings groups to measure on.
-    `scores` is for networks that do not return [N, C] by themselves. About `size` samples are
-    passed at once.
+    `docs/doctor.md`. Labels are positions in the network's outputs. Moments are estimated on one
+    half of every class and accuracy is measured on the other, or on `held_out` groups. `scores` is
+    for networks that do not return [N, C] themselves. About `size` samples are passed at once.
 
     >>> print(diagnose(net, {"old": old_loader, "new": new_loader}))
     """
@@ -179,14 +183,14 @@ def diagnose(
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What recalibration did: accuracies before and after."""
+    """The effect of recalibration: accuracies before and after."""
 
     before: Counterfactual
     after: Counterfactual
-    order: Order | None
-    """The order of classes that fits the answers after it, if theirs does not."""
+    order: FittingOrder | None
+    """Another order of classes, if it fits the answers after recalibration and theirs does not."""
     share: float = 1.0
-    """Of the balanced statistics in φ; the rest is what φ was before."""
+    """The share of balanced statistics in φ; the rest is what φ was before."""
 
 
 def repair(
@@ -232,11 +236,8 @@ def repair(
 
 @contextmanager
 def unchanged(net: nn.Module) -> Iterator[None]:
-    """Buffers and the global generators are afterwards what they were.
-
-    The contexts of `norm` restore flags and hooks. This is for what a user's forward pass may do
-    besides, such as counting its calls or rebinding a buffer.
-    """
+    """Restore buffers and the global generators afterwards. The contexts of `norm` restore flags
+    and hooks; a user's forward pass may also count its calls or rebind a buffer."""
     buffers = [
         (module, name, buffer, buffer.clone())
         for module in net.modules()
@@ -257,8 +258,8 @@ def unchanged(net: nn.Module) -> Iterator[None]:
 def _moments_of_group(
     net: nn.Module, group: Group, batches: Batches, size: int
 ) -> tuple[GroupMoments, float]:
-    """And how varied the batches were that they were measured on."""
-    # At least two batches, whose difference shows how certain the moments are.
+    """Measure a group's moments, and the variety of the batches."""
+    # At least two batches: their difference shows how certain the moments are.
     rows = min(size, max(2, group.samples // 5))
     prepare, varieties = inputs_for(net), []
 

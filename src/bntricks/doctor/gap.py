@@ -1,13 +1,11 @@
-"""Is it φ or the head? Old classes lose to the newest ones, and two parts of a network can be at
-fault. Each is put right by itself, and then both: what closes the gap explains it.
+"""Is it φ or the head that makes old classes lose to the newest ones? Each is corrected by itself,
+and then both: what closes the gap explains it.
 
-Balanced φ is a swap. The head is put right in two ways that touch no weight: its new rows scaled to
-the mean length of the old ones (WA), and each class's logit relieved of the log of its mean
-probability on balanced data, the prior that the network has learned. That mean is taken on the half
-of the samples that is not measured on.
+φ is replaced by balanced statistics. The head is corrected in two ways that change no weight: its
+new rows are scaled to the mean length of the old ones (WA), or each logit is reduced by the log of
+its class's mean probability on balanced data, the prior that the network has learned. That mean is
+taken on the half of the samples that accuracy is not measured on.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,15 +37,15 @@ PHI, HEAD, PRIOR = "balanced φ", "aligned head", "even prior"
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What is put right, and the gap that is left: accuracy on the newest classes less accuracy on
-    the old ones, in points, in which every class counts the same."""
+    """A correction and the gap it leaves: accuracy on the newest classes less accuracy on the old
+    ones, in points, with the same weight for every class."""
 
     name: str
     gap: float
     closed: Difference
-    """By how much the gap is smaller than with the network as it is."""
+    """The reduction of the gap of the network as it is."""
     all_difference: Difference
-    """What becomes of accuracy over all classes."""
+    """The change of accuracy over all classes."""
 
 
 def remedy_trials(
@@ -59,8 +57,8 @@ def remedy_trials(
     scores: Scores,
     size: int,
 ) -> dict[str, Trial]:
-    """The network as it is, and with every remedy. Empty if groups share classes, or if scores are
-    not the outputs of the network's last linear layer: then there is no head to put right."""
+    """List the trials of the network as it is and with every remedy. Empty if groups share classes,
+    or if scores are not the outputs of the network's last linear layer."""
     classes = [label for group in groups for label in group.classes]
     if len(classes) > len(set(classes)) or not _scored_by_head(net, estimating, scores):
         return {}
@@ -81,7 +79,7 @@ def remedy_trials(
 
 
 def remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally]) -> Remedy:
-    """What was measured in the trial of this row and name."""
+    """Summarise the remedy in this row of the tallies, under this name."""
     shares = np.array(class_shares(groups))
     gap_weights = np.append(-shares[:-1] / shares[:-1].sum(), 1.0)
     accuracy = np.array([tally.accuracy(row) for tally in tallies])
@@ -94,7 +92,7 @@ def remedy(row: int, name: str, groups: Sequence[Group], tallies: Sequence[Tally
 
 
 def in_words(remedies: Sequence[Remedy]) -> str:
-    """The split in a sentence."""
+    """Say in a sentence how much of the gap each remedy closes."""
     gap, by_name = remedies[0].gap, {each.name: each for each in remedies}
     parts = [_closing(by_name[name]) for name in (PHI, HEAD, PRIOR)]
     if gap <= 0:
@@ -126,7 +124,7 @@ def _scored_by_head(net: nn.Module, batches: BatchesByGroup, scores: Scores) -> 
 
 @torch.no_grad()
 def _aligned(linear: nn.Linear, groups: Sequence[Group]) -> Rescore:
-    """The logits that the head gives with its new rows as long, on average, as its old ones."""
+    """Rescore logits as if the head's new rows were as long, on average, as its old ones."""
     length = torch.linalg.vector_norm(linear.weight.float(), dim=1)
     new = list(groups[-1].classes)
     old = [label for group in groups[:-1] for label in group.classes]
@@ -144,7 +142,7 @@ def _even_prior(
     scores: Scores,
     size: int,
 ) -> Rescore:
-    """Logits without the log of each class's mean probability where all classes are as frequent."""
+    """Rescore logits by subtracting the log of each class's mean probability on balanced data."""
     sums: dict[int, Tensor] = {}
     counts: dict[int, int] = {}
     for group in groups:

@@ -1,11 +1,9 @@
-"""Labelled batches by group: what the doctor is given, checked once, and then streamed.
+"""Labelled batches by group, the doctor's input: checked once, then streamed.
 
-A group is a task, a set of classes, or old against new: a name, and batches `(x, y)` that can be
-iterated more than once. Groups stand in the order they were learned, the newest last. Where classes
-are mixed, nothing here keeps more than a few batches at a time.
+A group is a task or a set of classes: a name, and batches `(x, y)` that can be iterated more than
+once. Groups are in the order they were learned, the newest last. If classes are mixed, only a few
+batches are kept at a time.
 """
-
-from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,31 +27,29 @@ BATCH_SIZE = 128
 MIN_SAMPLES = 4
 """In a group: two to estimate with, two to measure on."""
 PASSES = 8
-"""Over a group's batches, at most, until its smallest class was repeated as often as its largest
-asks for."""
+"""The most passes over a group's batches to repeat its smallest class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What one pass over a group's batches shows."""
+    """The contents of a group's batches."""
 
     name: str
     samples: int
     classes: tuple[int, ...]
     variety: float = 1.0
-    """The classes in a batch that goes through the network, on average, over those that there would
-    be if all samples were shuffled."""
+    """The mean number of classes in a batch, over that of shuffled samples."""
     counts: tuple[int, ...] = ()
     """Samples of each class."""
 
 
 def with_text_names(batches_by_group: Mapping[Any, Batches]) -> BatchesByGroup:
-    """Groups may be numbered; from here on their names are text."""
+    """Turn the names of groups, which may be numbers, into text."""
     return {str(name): batches for name, batches in batches_by_group.items()}
 
 
 def survey(batches_by_group: BatchesByGroup) -> tuple[Group, ...]:
-    """One pass over everything, so that unusable data is reported before any work begins."""
+    """Check and count all samples in one pass, before any work begins."""
     count = len(batches_by_group)
     if count < 2:
         raise UserError(
@@ -68,13 +64,13 @@ def survey(batches_by_group: BatchesByGroup) -> tuple[Group, ...]:
 
 
 def class_shares(groups: Sequence[Group]) -> list[float]:
-    """Each group's share of a balanced set, in which every class counts the same."""
+    """Return each group's share of a set with the same number of samples of each class."""
     total = sum(len(group.classes) for group in groups)
     return [len(group.classes) / total for group in groups]
 
 
 def checked_batches(name: str, batches: Batches) -> Iterator[Labelled]:
-    """A fresh pass over a group's batches, each of them checked."""
+    """Check each batch in a new pass over a group."""
     if isinstance(batches, Iterator):
         raise UserError(
             f"group {name!r} is a generator, which can be iterated only once: pass a list, a "
@@ -87,8 +83,8 @@ def checked_batches(name: str, batches: Batches) -> Iterator[Labelled]:
 def halves(
     groups: Sequence[Group], batches_by_group: BatchesByGroup
 ) -> tuple[BatchesByGroup, BatchesByGroup]:
-    """Two disjoint halves of every class, drawn at random within a batch but the same on every
-    pass, so that accuracy is not measured on the samples that moments are estimated on."""
+    """Split every class into two disjoint halves, at random within a batch but the same on every
+    pass, so that accuracy is not measured on samples that moments are estimated on."""
 
     def half(part: int, group: Group, batches: Batches) -> Iterator[Labelled]:
         turns = _first_turns(group)
@@ -109,7 +105,7 @@ def halves(
 
 
 def first_half(group: Group) -> Group:
-    """What is in the first of the `halves` of a group."""
+    """Describe the first of the `halves` of a group."""
     turns = _first_turns(group)
     counts = tuple(
         (count + 1 - turns[label]) // 2
@@ -119,7 +115,7 @@ def first_half(group: Group) -> Group:
 
 
 def _first_turns(group: Group) -> dict[int, int]:
-    """The half that gets the first sample of each class. If their number is odd it gets one more,
+    """Choose the half that gets the first sample of each class. Of an odd number it gets one more,
     so classes take turns."""
     turns, turn = {}, 0
     for label, count in zip(group.classes, group.counts, strict=True):
@@ -129,15 +125,14 @@ def _first_turns(group: Group) -> dict[int, int]:
 
 
 def shuffled(batches: Iterable[Labelled]) -> Iterator[Labelled]:
-    """The same batches, each in an order drawn at random, but the same on every pass."""
+    """Shuffle within each batch, in the same order on every pass."""
     for index, (x, y) in enumerate(batches):
         order = torch.randperm(len(y), generator=Generator().manual_seed(index))
         yield x[order.to(x.device)], y[order.to(y.device)]
 
 
 def rebatched(batches: Iterable[Labelled], size: int) -> Iterator[Labelled]:
-    """The same samples, shuffled within their batches, in batches of `size` to just under
-    `2 * size`: never a small last one."""
+    """Shuffle within batches, and regroup them to `size` or more: never a small last one."""
     waiting: list[Labelled] = []
     for batch in shuffled(batches):
         waiting.append(batch)
@@ -154,16 +149,14 @@ def rebatched(batches: Iterable[Labelled], size: int) -> Iterator[Labelled]:
 
 
 def variety(labels: Tensor, group: Group) -> float:
-    """The classes among these labels, over those among as many samples drawn at random."""
+    """Divide the number of classes among these labels by that among as many random samples."""
     absent = (1 - torch.tensor(group.counts) / sum(group.counts)) ** len(labels)
     return len(set(labels.tolist())) / float((1 - absent).sum())
 
 
 def mixed(batches_by_group: BatchesByGroup, *, size: int = BATCH_SIZE) -> Iterator[Tensor]:
-    """Balanced batches of inputs, for `recalibrate`: every class has the same share in them.
-
-    Ends when every group was used in full; shorter groups begin again meanwhile.
-    """
+    """Yield batches of inputs with the same share of every class, for `recalibrate`, until every
+    group was used in full; smaller groups are repeated."""
     batches_by_group = with_text_names(batches_by_group)
     return balanced_batches(survey(batches_by_group), batches_by_group, size)
 
@@ -171,29 +164,29 @@ def mixed(batches_by_group: BatchesByGroup, *, size: int = BATCH_SIZE) -> Iterat
 def balanced_batches(
     groups: Sequence[Group], batches_by_group: BatchesByGroup, size: int
 ) -> Iterator[Tensor]:
-    """`mixed`, of groups that were surveyed already."""
+    """Yield the batches of `mixed`, of groups that are already surveyed."""
     classes = [len(group.classes) for group in groups]
     total = sum(classes)
     cycles = [_Cycle(group, batches_by_group[group.name]) for group in groups]
     step = 0
     while not all(cycle.completed for cycle in cycles):
-        # A group's samples up to any step are its exact share, rounded down: no share drifts.
+        # Up to any step, a group has its exact share, rounded down, so that no share drifts.
         counts = [size * (step + 1) * n // total - size * step * n // total for n in classes]
         yield torch.cat([x for cycle, n in zip(cycles, counts, strict=True) for x in cycle.take(n)])
         step += 1
 
 
 class _Cycle:
-    """Hands out a group's inputs, any number at a time, over and over, and equally many of each
+    """A group's inputs, handed out repeatedly, any number at a time, and equally many of each
     class.
 
-    In every pass over the batches each class gives the same number of inputs: a larger one those
-    whose turn it is, a smaller one some of its inputs more than once.
+    In every pass over the batches each class gives the same number of inputs: large classes some of
+    theirs in turn, small ones some of theirs more than once.
     """
 
     def __init__(self, group: Group, batches: Batches) -> None:
         self._name, self._source = group.name, batches
-        # A class of one sample is in one of the halves only.
+        # A class of one sample is in one half only.
         pairs = zip(group.classes, group.counts, strict=True)
         self._counts = {label: count for label, count in pairs if count}
         smallest, largest = min(self._counts.values()), max(self._counts.values())
@@ -208,7 +201,7 @@ class _Cycle:
 
     @property
     def completed(self) -> bool:
-        """All inputs were handed out at least once."""
+        """Whether all inputs were handed out at least once."""
         return self._handed_out >= self._needed
 
     def take(self, count: int) -> list[Tensor]:
@@ -228,8 +221,8 @@ class _Cycle:
                 self._read_batch()
                 if self._passes > passes + PASSES:
                     raise UserError(
-                        f"group {self._name!r} does not show the class {label} any more: its "
-                        "batches must have the same classes on every pass"
+                        f"group {self._name!r} no longer contains class {label}: its batches must "
+                        "have the same classes on every pass"
                     )
             head = waiting.popleft()
             if len(head) > count:
@@ -256,8 +249,8 @@ class _Cycle:
             rows = (y == label).nonzero()[:, 0]
             position = torch.arange(len(rows)) + self._seen[label]
             self._seen[label] += len(rows)
-            # The class hands out the inputs of its positions 0, 1, 2, ... again and again; `start`
-            # and the quota after it are this pass's part of that sequence.
+            # A class hands out its positions 0, 1, 2, ... repeatedly; this pass's part of that
+            # sequence goes from `start` on for one quota.
             before, after = (
                 (end - 1 - position) // self._counts[label] for end in (start, start + self._quota)
             )

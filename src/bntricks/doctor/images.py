@@ -1,7 +1,5 @@
-"""A folder of class folders as groups of batches. Images are decoded on every pass over them, a
-block at a time, so that a folder of any size fits into memory."""
-
-from __future__ import annotations
+"""A folder of class folders as groups of batches. Images are decoded on every pass, a block at a
+time, so that a folder of any size fits into memory."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,8 +19,8 @@ from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import Square, in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
-View = Callable[[Tensor], Tensor]
-"""From uint8 images [N, 3, H, W] to a network's inputs."""
+ImageView = Callable[[Tensor], Tensor]
+"""A function from uint8 images [N, 3, H, W] to a network's inputs."""
 
 LUMINANCE = (0.299, 0.587, 0.114)
 
@@ -34,20 +32,20 @@ class Photos:
     source: Folder
     folders: Sequence[str]
     images_per_class: int | None = None
-    """The first ones of each class."""
+    """The number of images that are used of each class, from the first on."""
     leave_out: Callable[[str], None] | None = None
-    """Told of each file that cannot be read, which is left out; without it, one is refused."""
+    """Called with each unreadable file, which is left out; without it, the file is refused."""
 
 
 def image_groups(
     photos: Photos,
     groups: Sequence[Sequence[str]],
     classes: Sequence[str],
-    view: View,
+    view: ImageView,
     *,
     size: int | Square,
 ) -> BatchesByGroup:
-    """The images of each group of class names; a label is the class's position in `classes`."""
+    """Return the images of each group of class names; labels are positions in `classes`."""
     source, leave_out = photos.source, photos.leave_out
     listed = [name for group in groups for name in group]
     _check_names(listed, photos.folders, classes)
@@ -74,8 +72,8 @@ def image_groups(
     return batches_by_group
 
 
-def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
-    """Pixels in [0, 1], less the mean, over the deviation: three of each for RGB, one for grey."""
+def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
+    """Make a view that normalises pixels in [0, 1], of three channels or of grey."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
             f"{len(mean)} mean{'s' * (len(mean) != 1)} and {len(std)} standard "
@@ -102,8 +100,8 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> View:
 
 @torch.no_grad()
 def check_accepts(net: nn.Module, groups: BatchesByGroup, *, adjustable: bool = False) -> Any:
-    """What the network returns for some of these images. Fail if it cannot take them; they are
-    `adjustable` if the user chooses their size and channels."""
+    """Pass some of these images through the network and return its output. Images that it cannot
+    take are refused; they are `adjustable` if the user chooses their size and channels."""
     x, _ = next(checked_batches(*next(iter(groups.items()))))
     try:
         with mode(net, training=False):
@@ -117,7 +115,7 @@ def check_accepts(net: nn.Module, groups: BatchesByGroup, *, adjustable: bool = 
 
 
 def _adjustment(error: Exception) -> tuple[str, str]:
-    """What to change about images that a network cannot take, and by which option."""
+    """Advise how to change images that a network cannot take, and by which option."""
     if "channels" in str(error):  # torch's word for it
         return (
             "; one mean and one standard deviation make images grey, three of each colour",
@@ -130,7 +128,7 @@ def _adjustment(error: Exception) -> tuple[str, str]:
 
 
 def _batches(
-    source: Folder, labelled_files: Sequence[tuple[str, int]], view: View, size: int | Square
+    source: Folder, labelled_files: Sequence[tuple[str, int]], view: ImageView, size: int | Square
 ) -> Iterator[Labelled]:
     # Classes are mixed within every batch, in the same order on every pass.
     order = torch.randperm(len(labelled_files), generator=Generator().manual_seed(0)).tolist()

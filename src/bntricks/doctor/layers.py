@@ -1,10 +1,8 @@
-"""φ against the population, layer by layer: how far it is, and whose moments it follows.
+"""φ against the population, layer by layer: its distance, and whose moments it follows.
 
-All moments are measured as φ itself is in training, each batch normalised by its own statistics.
-So a fault in one layer's φ shows in that layer alone, whatever it does to later ones in use.
+All moments are measured as in training, each batch normalised by its own statistics. So a fault in
+one layer's φ shows in that layer alone, whatever its effect on later ones in use.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,17 +19,16 @@ from bntricks.norm import Moments, NormLayer, Statistics, layers, moments
 Vector = NDArray[np.float64]
 
 CERTAIN = 2.0
-"""Groups differ if their moments are this many standard errors apart."""
+"""Groups differ if their moments are more than this many standard errors apart."""
 PARTS = 10
-"""Of a group, at most, whose moments are compared."""
+"""The most parts of a group whose moments are compared."""
 NO_DIRECTION = 0.05
-"""Corners that span less than this share of their widest extent along a direction do not show
-where φ is along it."""
+"""Directions in which the corners extend less than this share of their most are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """How far a layer's φ is from the population, and whom it follows.
+    """The distance of a layer's φ from the population, and whom it follows.
 
     Distances are over channels, in units of the population's standard deviation.
     """
@@ -46,14 +43,13 @@ class Layer:
     kl: float
     """Symmetric Kullback-Leibler divergence of the two normal distributions, mean."""
     separation: float
-    """How far the newest group's own moments are from those of the others."""
+    """The distance of the newest group's own moments from those of the others."""
     unexplained: float
-    """How far φ is from every mixture of the groups' moments."""
+    """The distance of φ from every mixture of the groups' moments."""
     shares: dict[str, float] | None
-    """The part of each group in φ; None where it cannot be determined."""
+    """The share of each group in φ; None if it cannot be determined."""
     newest_margin: float | None = None
-    """Half of the 95% interval of the newest group's share, from how certain the groups' moments
-    are."""
+    """Half of the 95% interval of the newest group's share, by errors of the groups' moments."""
 
     @property
     def distance(self) -> float:
@@ -63,8 +59,8 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class GroupMoments:
-    """The moments φ would have, had it followed one group only; and those of parts of it, whose
-    differences show how certain they are."""
+    """The moments of a group, which φ would have had it followed this group only; and those of
+    parts of the group, whose differences show how certain they are."""
 
     whole: Statistics
     parts: tuple[Statistics, ...]
@@ -87,7 +83,7 @@ def measure_layers(
     by_group: Mapping[str, GroupMoments],
     shares: Sequence[float],
 ) -> tuple[Layer, ...]:
-    """Every layer that is used; `shares` are the groups' parts of the balanced population."""
+    """Measure every layer in use; `shares` are the groups' shares of the balanced population."""
     modules = layers(net)
     return tuple(
         _measure(name, modules[name], population, by_group, np.array(shares))
@@ -138,7 +134,8 @@ def _measure(
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """Coordinates in which the moments of a mixture are the mixture of the moments: means and
-    second moments about the population's mean, in its standard deviations. The population is 0."""
+    second moments about the population's mean, in its standard deviations. The population is the
+    origin."""
 
     mean: Tensor
     var: Tensor
@@ -147,7 +144,7 @@ class Coordinates:
     def of(self, moments: Moments) -> Vector:
         shift = (moments.mean.cpu().double() - self.mean) / self.var.sqrt()
         second = (moments.var.cpu().double() + self.eps) / self.var + shift**2 - 1
-        # Of equal weight to the likelihood of a normal distribution.
+        # With equal weight in the likelihood of a normal distribution.
         return torch.cat([shift, second / 2**0.5]).numpy()
 
 
@@ -159,9 +156,9 @@ class Lean:
     margin: float
     """Half of the 95% interval of the newest group's share."""
     separation: float
-    """How far the newest group is from the others."""
+    """The distance of the newest group from the others."""
     unexplained: float
-    """How far φ is from every mixture."""
+    """The distance of φ from every mixture."""
     certain: bool
     """Whether the shares can be determined."""
 
@@ -172,14 +169,13 @@ def lean_of(
     parts: Sequence[Sequence[Vector]],
     balanced_shares: Vector,
 ) -> Lean:
-    """φ as a mixture of the groups' moments and of the balanced population, which is the origin.
-    `parts` are moments of parts of each group.
+    """Write φ as a mixture of the groups' moments and of the balanced population, which is the
+    origin. `parts` are moments of parts of each group.
 
-    In the first layer the origin is a mixture of the groups anyhow. In deeper ones it is not, as
+    In the first layer the origin is itself a mixture of the groups. In deeper ones it is not, as
     joint batches are normalised jointly; with it, both a balanced φ and one that followed a single
-    group are explained exactly at every depth. The shares cannot be determined if the newest
-    group is no further from the others than chance puts it, or φ is further from all mixtures than
-    that.
+    group are explained exactly at every depth. The shares cannot be determined if the distance of
+    the newest group from the others may be chance, or is less than that of φ from all mixtures.
     """
     corners = np.stack(groups, axis=1)
     weights = _nearest_mixture(corners, phi)
@@ -197,12 +193,12 @@ def lean_of(
 def _newest_margin(
     corners: Vector, shares: Vector, parts: Sequence[Sequence[Vector]], balanced_shares: Vector
 ) -> float:
-    """How far errors of the corners, and of the origin that is made of the same samples, may move
-    the newest group's share: to first order, by Student's distribution."""
+    """Estimate the effect of errors in the corners, and in the origin, which is made of the same
+    samples, on the newest group's share: to first order, by Student's distribution."""
     from scipy.stats import t
 
     newest = np.eye(len(shares))[-1] - balanced_shares[-1]
-    # In the first layer the origin is a mixture of the corners, so one direction says nothing.
+    # In the first layer the origin is a mixture of the corners, so one direction is void.
     slope = newest @ np.linalg.pinv(corners, rcond=NO_DIRECTION)
     variance = sum(
         share**2 * _squared_error([slope @ part for part in own])
@@ -213,10 +209,10 @@ def _newest_margin(
 
 
 def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:
-    """Weights ≥ 0 with a sum ≤ 1 that bring the corners' sum nearest to φ."""
+    """Find weights ≥ 0 with a sum ≤ 1 that bring the weighted corners nearest to φ."""
     from scipy.optimize import nnls
 
-    # The sum is held to 1 by a heavy row of ones; the column of the origin takes up the slack.
+    # A heavy row of ones holds the sum at 1; the origin's column takes the slack.
     heavy = 1e4 * max(float(np.abs(corners).max()), float(np.abs(phi).max()), 1e-12)
     columns = np.column_stack([corners, np.zeros(len(corners))])
     weights, _ = nnls(np.vstack([columns, np.full(columns.shape[1], heavy)]), np.append(phi, heavy))
@@ -224,7 +220,7 @@ def _nearest_mixture(corners: Vector, phi: Vector) -> Vector:
 
 
 def _squared_error(parts: Sequence[Vector]) -> float:
-    """The squared standard error of the mean of these parts."""
+    """Return the squared standard error of the mean of these parts."""
     count = len(parts)
     if count < 2:
         return math.inf

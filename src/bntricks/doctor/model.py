@@ -1,5 +1,4 @@
-"""The doctor and what was trained here, a `Model` or a run that kept its network: the groups are
-its tasks. Nothing else here knows models or runs."""
+"""The doctor for a `Model`, or a run that kept its network: the groups are its tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 def model_images(
     model: Model, photos: Photos, groups: Sequence[Sequence[str]] = ()
 ) -> BatchesByGroup:
-    """Images to examine a model with, by task or in these groups."""
+    """Return images to examine a model with, by task or in these groups."""
     if len(model.metadata.shape) != 3:
         raise UserError("this model does not take images: examine it in Python, with diagnose")
     if _classifier_moves(model):
@@ -50,10 +49,10 @@ def model_images(
 
 
 def checkup(model: Model) -> Verdict | None:
-    """What φ costs after a lesson, if there are held-out images of old and new classes.
+    """Judge what φ costs after a lesson, if there are held-out images of old and new classes.
 
-    Balanced moments come from the memory if it holds every class: it has more images than one half
-    of those held out, and leaves all of these to measure accuracy on.
+    Balanced moments come from the memory if it holds every class, so that all held-out images can
+    measure accuracy.
     """
     held_out, memory = model.held_out, model.learner.memory
     if held_out is None or len(model.groups) < 2 or _classifier_moves(model):
@@ -69,8 +68,8 @@ def checkup(model: Model) -> Verdict | None:
 
 
 def examine_run(record: Record, stream: Stream) -> Diagnosis:
-    """What φ costs the network of this run, whose method classifies by the linear layer. Moments
-    are those of the training images, and accuracy is measured on the test images."""
+    """Diagnose the network of this run, whose method classifies by the linear layer. Moments are
+    those of the training images; accuracy is measured on the test images."""
     net = network.load(record, stream)
     view = View(stream.mean, stream.std)
 
@@ -84,7 +83,7 @@ def examine_run(record: Record, stream: Stream) -> Diagnosis:
 
 
 def _classifier_moves(model: Model) -> bool:
-    """With φ: scores are not the network's own outputs alone."""
+    """Whether scores depend on φ in other ways than by the network's own outputs."""
     return model.learner.state.method.classify.fits != "never"
 
 

@@ -1,7 +1,4 @@
-"""The diagnosis as one HTML file, built like the report's page: whole, offline, and safe with any
-name of a group or a layer."""
-
-from __future__ import annotations
+"""The diagnosis as one self-contained HTML file, safe with any name of a group or layer."""
 
 from html import escape
 from pathlib import Path
@@ -33,7 +30,7 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
 
 
 def verdict_html(diagnosis: Diagnosis) -> str:
-    """The finding, what it rests on, and what to do."""
+    """Render the verdict, its evidence and the advice."""
     verdict = diagnosis.verdict
     points = "".join(f"<li>{escape(point)}</li>" for point in verdict.evidence)
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in diagnosis.notes)
@@ -45,7 +42,7 @@ def verdict_html(diagnosis: Diagnosis) -> str:
 
 
 def side_by_side_html(diagnoses: Diagnoses) -> str:
-    """Every verdict in a column of its own, and what they have in common."""
+    """Render every verdict in a column of its own, then the table and chart of all."""
     verdicts = "".join(
         f"<div><h3>{escape(name)}</h3>{verdict_html(each)}</div>"
         for name, each in diagnoses.items()

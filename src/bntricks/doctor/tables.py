@@ -1,6 +1,4 @@
-"""The numbers of one diagnosis or several as tables, for the page and the terminal."""
-
-from __future__ import annotations
+"""Tables of one or several diagnoses, for the page and the terminal."""
 
 from collections.abc import Mapping
 
@@ -9,11 +7,11 @@ from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.report.tables.table import Cell, Table, number
 
 Diagnoses = Mapping[str, Diagnosis]
-"""By the name of the model. Their networks are alike."""
+"""By the name of the model; the networks have the same architecture."""
 
 
 def accuracy_table(diagnosis: Diagnosis) -> Table:
-    """A row for each set of statistics."""
+    """Tabulate accuracies, a row for each set of statistics."""
     names = [group.name for group in diagnosis.groups]
     rows = tuple(
         (
@@ -36,7 +34,7 @@ def accuracy_table(diagnosis: Diagnosis) -> Table:
 
 
 def layer_table(diagnosis: Diagnosis) -> Table:
-    """A row for each layer, in the order of the pass."""
+    """Tabulate layers, in the order of the pass."""
     newest = diagnosis.groups[-1].name
     rows = tuple(
         (
@@ -62,7 +60,7 @@ def layer_table(diagnosis: Diagnosis) -> Table:
 
 
 def group_table(diagnosis: Diagnosis) -> Table:
-    """What the diagnosis was made on."""
+    """Tabulate the groups that the diagnosis was made on."""
     rows = tuple(
         (
             Cell(group.name),
@@ -77,7 +75,7 @@ def group_table(diagnosis: Diagnosis) -> Table:
 
 
 def cost_table(diagnoses: Diagnoses) -> Table:
-    """A row for each model: its accuracy with φ as it is, and the change that balanced φ makes."""
+    """Tabulate models: their accuracy with φ as it is, and the change by balanced φ."""
     rows = tuple(
         (
             Cell(name),

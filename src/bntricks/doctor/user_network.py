@@ -1,6 +1,4 @@
-"""A user's own network: built by a function of theirs, filled from a file of weights."""
-
-from __future__ import annotations
+"""A network of the user's own, built by a function of theirs and filled from a file of weights."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,8 +29,8 @@ def open_network(
     std: Sequence[float],
     device: str = "cpu",
 ) -> tuple[nn.Module, BatchesByGroup]:
-    """The network, and the images to examine it with. Without a file of weights it has those that
-    its function returns it with."""
+    """Build the network, and read the images to examine it with. Without a file, its weights are
+    those that its function gives it."""
     view, folders = normalisation(mean, std), photos.folders
     if not groups:
         raise UserError(

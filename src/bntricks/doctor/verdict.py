@@ -1,10 +1,8 @@
-"""The finding in words, with the numbers it rests on. Every threshold is here.
+"""The verdict in words, with its evidence and all thresholds.
 
 A cost is claimed only if its 95% interval excludes 0; a lean only from layers where it can be
 determined, and only if its interval excludes the balanced share.
 """
-
-from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -20,45 +18,43 @@ from bntricks.doctor.groups import Group, class_shares
 from bntricks.doctor.layers import Layer
 from bntricks.errors import abbreviated
 
-Cost = Literal["old", "newest", "all", "group", "none"]
+CostTo = Literal["old", "newest", "all", "group", "none"]
 
 FAR = 0.3
-"""A layer further than this from the population counts as far: about a third of a standard
-deviation."""
+"""A layer further than this from the population is far: a third of a standard deviation."""
 LEANS = 0.1
-"""φ leans when its share of a group is this much above or below the balanced one."""
+"""φ leans if its share of the newest group differs by more than this from the balanced one."""
 UNSURE = 4.0
-"""An interval wider than this many points leaves open whether a repair would be worth it."""
+"""An interval wider than this many points leaves open whether a repair is worth it."""
 VARIED = 0.65
-"""Batches with less than this share of the classes that they would have if all samples were
-shuffled make moments doubtful."""
+"""Moments are doubtful if batches have less than this share of the classes in shuffled ones."""
 DEVIATIONS = 2.0
-"""Accuracy within so many standard deviations of guessing is no better than guessing, and another
-order fits if it is further than twice what the best of all orders reaches by luck."""
+"""Accuracy within this many standard deviations of guessing is no better than guessing. Another
+order fits if it beats guessing by twice what the best of all orders reaches by luck."""
 MOST_CLASSES = 2000
-"""Matching takes a table of all pairs."""
+"""The most classes to match: matching takes a table of all pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The finding in a sentence, what it rests on, and what to do."""
+    """The finding in a sentence, its evidence, and advice."""
 
-    cost: Cost
-    """Where φ measurably costs accuracy."""
+    cost: CostTo
+    """The classes on which φ measurably costs accuracy."""
     headline: str
     evidence: tuple[str, ...]
     advice: str
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """Another order of classes, which fits the answers."""
+class FittingOrder:
+    """Another order of classes that fits the answers."""
 
     labels: tuple[int, ...]
-    """The label that each output fits; outputs that fit none keep what is left, in order."""
+    """The label that each output fits; outputs that fit none get the remaining labels, in order."""
     accuracy: float
     fitting_accuracy: float
-    """In per cent, every class counting the same."""
+    """In per cent, with the same weight for every class."""
 
 
 def judge(
@@ -84,7 +80,7 @@ def judge(
 
 
 def losing(tried: Counterfactual) -> tuple[str, ...]:
-    """The classes that measurably lose accuracy with these statistics, in words."""
+    """Describe the classes that measurably lose accuracy with these statistics."""
     parts = {
         "all": tried.all_difference,
         "old": tried.old_difference,
@@ -99,8 +95,8 @@ def losing(tried: Counterfactual) -> tuple[str, ...]:
     return (*named, *groups)
 
 
-def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> Order | None:
-    """The order that fits these pairs of label and answer, if theirs does not and another does."""
+def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> FittingOrder | None:
+    """Find another order of classes that fits these labels and answers, if theirs does not."""
     from scipy.optimize import linear_sum_assignment
 
     pairs: Counter[tuple[int, int]] = sum(pairs_by_group, Counter())
@@ -125,11 +121,11 @@ def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> Order |
     luck = spread * sqrt(2 * log(len(labels)) / per_class)
     if accuracy > chance + DEVIATIONS * spread / sqrt(samples) or fitting < chance + 2 * luck:
         return None
-    return Order(tuple(np.argsort(answers).tolist()), 100 * accuracy, 100 * fitting)
+    return FittingOrder(tuple(np.argsort(answers).tolist()), 100 * accuracy, 100 * fitting)
 
 
-def order_warning(order: Order) -> str:
-    """What to know before anything else is believed."""
+def order_warning(order: FittingOrder) -> str:
+    """Warn that the outputs seem to be in the wrong order."""
     return (
         f"The outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
         f"right, no better than guessing, and {order.fitting_accuracy:.1f}% would be if the "
@@ -138,7 +134,7 @@ def order_warning(order: Order) -> str:
 
 
 def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
-    """What a reader should know before trusting the numbers."""
+    """List reservations about the numbers."""
     uniform = [repr(group.name) for group in groups if group.variety < VARIED]
     notes = []
     if uniform:
@@ -151,11 +147,11 @@ def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _headline(balanced: Counterfactual) -> tuple[Cost, str]:
-    """Names who is hurt: the first of these, and the newest classes if they are too."""
+def _headline(balanced: Counterfactual) -> tuple[CostTo, str]:
+    """Name the classes that φ hurts: the first of these, and the newest too."""
     old, overall = balanced.old_difference, balanced.all_difference
     by_points = sorted(_old_groups(balanced).items(), key=lambda item: -item[1].points)
-    parts: list[tuple[Cost, str, Difference]] = [
+    parts: list[tuple[CostTo, str, Difference]] = [
         ("old", "on the old classes", old),
         ("all", "over all classes", overall),
         ("newest", "on the newest classes", balanced.newest_difference),
@@ -184,7 +180,7 @@ def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
             "or φ is like no mixture of them."
         )
     share = median(shares)
-    # Layers see the same samples, so that the median is about as uncertain as any one of them.
+    # Layers see the same samples, so the median is about as uncertain as any one of them.
     margin = median(layer.newest_margin or 0.0 for layer in layers if layer.shares is not None)
     low, high = max(0.0, share - margin), min(1.0, share + margin)
     leans = "does not lean measurably with respect to"
@@ -232,7 +228,7 @@ def _advice(balanced: Counterfactual) -> str:
 
 
 def _old_groups(tried: Counterfactual) -> dict[str, Difference]:
-    """Of each old group, where there are several; a single one is what is called old."""
+    """Return the difference of each old group, if there are several."""
     old = list(tried.differences.items())[:-1]
     return dict(old) if len(old) > 1 else {}
 

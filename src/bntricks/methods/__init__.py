@@ -1,11 +1,9 @@
-"""Every method by name. A method is a function that returns a recipe; its keyword arguments are
-its hyper-parameters, with the paper's defaults, and their annotations are their ranges.
+"""Every method by name. A method is a function that returns a recipe. Its keyword arguments are its
+hyper-parameters, with the paper's defaults; their annotations are the ranges.
 
     @method("er", title="ER")
     def er() -> Method: ...
 """
-
-from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -30,7 +28,7 @@ ByStream = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A method's name on the command line, its name in the paper, and how to make it."""
+    """A method: its name on the command line, its title in the paper, and its recipe's factory."""
 
     name: str
     title: str
@@ -39,7 +37,7 @@ class Entry:
     by_stream: ByStream
 
     def hyper(self, stream: str | None = None) -> dict[str, float]:
-        """Hyper-parameters with their defaults, which a stream may have of its own."""
+        """Return the hyper-parameters with their defaults on this stream."""
         own = self.by_stream.get(stream or "", {})
         parameters = inspect.signature(self.factory).parameters
         return {n: own.get(n, p.default) for n, p in parameters.items()}
@@ -74,7 +72,7 @@ def method(
 
 
 def make(name: str, **hyper: Any) -> Method:
-    """The recipe of this name with these hyper-parameters."""
+    """Make the recipe of this name with these hyper-parameters."""
     entry = find(name)
     known = entry.hyper()
     for key in hyper:
@@ -90,16 +88,16 @@ def make(name: str, **hyper: Any) -> Method:
 
 
 def same_recipe(name: str, hyper: Mapping[str, float]) -> list[str]:
-    """Other names of this very recipe."""
+    """List other names of the same recipe."""
     return [other for other in names_of(make(name, **hyper), hyper) if other != name]
 
 
 def names_of(recipe: Method, hyper: Mapping[str, float]) -> list[str]:
-    """Every name under which these hyper-parameters make this recipe."""
+    """List every name under which these hyper-parameters make this recipe."""
     names = []
     for entry in entries().values():
         if entry.hyper().keys() == hyper.keys():
-            with suppress(ValidationError):  # it allows less
+            with suppress(ValidationError):  # narrower range
                 if entry.factory(**hyper) == recipe:
                     names.append(entry.name)
     return names

@@ -1,6 +1,4 @@
-"""The one builder of learners, from names: the method, the network and what normalises it."""
-
-from __future__ import annotations
+"""The only builder of learners from names: of the method, the network and its normalisation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,8 +26,8 @@ def build_learner(
     tasks: int | None,
     **how: Any,
 ) -> Learner:
-    """`method` is a recipe, or the name of one, made with these hyper-parameters. `net` is a
-    network, or which one is built for samples of this `shape`. Further keywords are those of
+    """Build a learner. `method` is a recipe, or the name of one, with its hyper-parameters; `net`
+    is a network, or the options of one for samples of this `shape`. Further keywords are those of
     `Learner`."""
     recipe = make(method, **hyper) if isinstance(method, str) else method
     generators = Generators.of(seed)

@@ -1,8 +1,5 @@
 """CLS-ER (Arani et al. 2022): two slow copies of the network set targets on the memory batch, and
-the stable one predicts. Its variants tell the copy from its tracker: whose φ is it that predicts?
-"""
-
-from __future__ import annotations
+the stable one predicts. Its variants separate the effect of the copy from that of its φ."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -25,7 +22,7 @@ BY_STREAM = {"seq-tiny-imagenet": TINY, "seq-tiny-imagenet-20": TINY}
 def cls_er(
     reg: NotNegative = 0.15, plastic: Share = 0.9, stable: Share = 0.1, keep: Share = 0.999
 ) -> Method:
-    """ER, and targets from two slow copies that see the memory alone; the stable one predicts."""
+    """ER with targets from two slow copies that see the memory alone; the stable one predicts."""
     return _cls_er(reg * kd(BM) + ce(Bt | BM), plastic, stable, keep)
 
 

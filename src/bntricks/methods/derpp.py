@@ -10,13 +10,13 @@ TINY = {"seq-tiny-imagenet": {"alpha": 0.1}, "seq-tiny-imagenet-20": {"alpha": 0
 
 @method("der", title="DER", bnt=True, by_stream=TINY)
 def der(alpha: NotNegative = 0.3) -> Method:
-    """The logits of the past are targets on the memory batch."""
+    """Stored logits are targets on the memory batch."""
     return Method(updates=[ce(Bt) + alpha * kd(BM)], memory=Reservoir(keep="logits"))
 
 
 @method("der++", title="DER++")
 def derpp(alpha: NotNegative = 0.2, beta: NotNegative = 0.5) -> Method:
-    """DER, and the labels of a second memory batch."""
+    """DER plus cross-entropy on a second memory batch."""
     return Method(
         updates=[ce(Bt) + alpha * kd(BM) + beta * ce(BM2)], memory=Reservoir(keep="logits")
     )

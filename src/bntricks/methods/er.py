@@ -1,5 +1,4 @@
-"""Experience Replay, its BN Tricks form, and the variants that take it apart (Secs. 3.1, 4, 5.1,
-6.2)."""
+"""Experience Replay, with BN Tricks, and taken apart (Secs. 3.1, 4, 5.1, 6.2)."""
 
 from bntricks.methods import method
 from bntricks.recipes.language import BM, Bb, Bp, Bt, Copies, Method, balanced
@@ -27,7 +26,7 @@ def er_balance_batch() -> Method:
 
 @method("er-cur+buf", title="ER-Cur+Buf")
 def er_cur_buf() -> Method:
-    """Pilot: separate forwards, both move φ."""
+    """Pilot: separate forwards, both of which move φ."""
     return Method(updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 
@@ -63,11 +62,11 @@ def er_prev_joint() -> Method:
 
 @method("er-track-memory", title="ER-Track-Memory")
 def er_track_memory() -> Method:
-    """Separate forwards, of which the memory batch's alone moves φ, as in CBA."""
+    """Separate forwards; only the memory batch moves φ, as in CBA."""
     return Method(ema=BM, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 
 @method("er-track-aligned", title="ER-Track-Aligned")
 def er_track_aligned() -> Method:
-    """Separate forwards, φ from old samples and a fitting share of new ones, as in X-DER."""
+    """Separate forwards; φ from old samples and a balanced share of new ones, as in X-DER."""
     return Method(ema=balanced(Bt, Bp), updates=[ce(Bt) + ce(BM)], memory=Reservoir())

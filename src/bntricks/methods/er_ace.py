@@ -1,5 +1,4 @@
-"""Two rivals of ER that change the loss and leave BatchNorm alone: ER-ACE (Caccia et al. 2022) and
-ER-LAS (Huang et al. 2024)."""
+"""Rivals of ER by their losses: ER-ACE (Caccia et al. 2022) and ER-LAS (Huang et al. 2024)."""
 
 from bntricks.methods import method
 from bntricks.recipes.language import BM, Bt, Method

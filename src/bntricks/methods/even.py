@@ -1,6 +1,6 @@
 """Rehearsal for models in use: the memory holds distinct images, the same number of every class,
-and every batch that is learned from has even classes too. With room for all images it is joint
-training. Images are blended with each other (mixup)."""
+and training batches have even classes too. With room for all images this is joint training. Images
+are blended with each other (mixup)."""
 
 from bntricks.methods import NotNegative, method
 from bntricks.recipes.language import BM, Bb, Bt, Method, blended
@@ -16,5 +16,5 @@ def er_even(mixup: NotNegative = 1.0) -> Method:
 
 @method("er-even-bnt", title="ER-Even-BNT")
 def er_even_bnt(mixup: NotNegative = 1.0) -> Method:
-    """Both θ and φ follow the balanced batch alone; φ sees its images as they are."""
+    """Both θ and φ follow the balanced batch alone; φ sees its images unblended."""
     return Method(ema=Bb, updates=[ce(blended(Bb, mixup))], memory=Even())

@@ -3,10 +3,10 @@
 from bntricks.methods import method
 from bntricks.recipes.language import BM, Bt, Method
 from bntricks.recipes.losses import ce, fdr as distance
-from bntricks.recipes.policies import Outputs
+from bntricks.recipes.policies import StoredOutputs
 
 
 @method("fdr", title="FDR", bnt=True)
 def fdr() -> Method:
     """A step on the current batch, then one towards the outputs stored with the memory."""
-    return Method(updates=[ce(Bt), distance(BM)], memory=Outputs())
+    return Method(updates=[ce(Bt), distance(BM)], memory=StoredOutputs())

@@ -1,5 +1,5 @@
-"""GEM (Lopez-Paz & Ranzato 2017) and A-GEM (Chaudhry et al. 2019): the memory corrects the
-gradient and is never trained on, so there is nothing for BN Tricks to balance."""
+"""GEM (Lopez-Paz & Ranzato 2017) and A-GEM (Chaudhry et al. 2019): the memory corrects the gradient
+and is never trained on, so BN Tricks have nothing to balance."""
 
 from bntricks.methods import NotNegative, method
 from bntricks.recipes.language import Bt, Method

@@ -8,8 +8,7 @@ from bntricks.recipes.policies import Herding
 
 
 def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:
-    """What all variants share: exemplars by herding, the previous network as teacher, and the
-    nearest class mean as classifier."""
+    """Make a variant, with herded exemplars, the previous network as teacher, and nearest means."""
     return Method(
         ema=ema,
         updates=updates,
@@ -40,7 +39,7 @@ def icarl_concat(delta: NotNegative = 1e-4) -> Method:
 
 @method("icarl-bnt-no-simulator", title="iCaRL-BNT-No-Simulator")
 def icarl_bnt_no_simulator(delta: NotNegative = 1e-4) -> Method:
-    """Ablation: exemplars alone in the place of the balanced batch, which only moves φ."""
+    """Ablation: θ is trained on exemplars instead of the balanced batch, which only moves φ."""
     return _icarl(loss(Bt) + lam * loss(Bp), ema=balanced(Bt, Bp), delta=delta)
 
 

@@ -1,7 +1,5 @@
-"""Learning without Forgetting (Li & Hoiem 2017), for many classes and one head: no memory, but
-the outputs of the network before the task, recorded at its start."""
-
-from __future__ import annotations
+"""Learning without Forgetting (Li & Hoiem 2017), for one head over all classes: no memory, but the
+network's outputs before the task, recorded at its start."""
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +20,7 @@ CIFAR_10 = {"seq-cifar10": {"alpha": 3.0}}
 
 @method("lwf", title="LwF", by_stream=CIFAR_10)
 def lwf(alpha: NotNegative = 1.0, decay: NotNegative = 5e-4) -> Method:
-    """The task, and what the network said about its images before learning them."""
+    """The task's labels, and the network's outputs on its images before it learned them."""
     return Method(
         updates=[ce_seen(Bt) + alpha * distillation(Bt)],
         teacher="recorded",
@@ -32,8 +30,7 @@ def lwf(alpha: NotNegative = 1.0, decay: NotNegative = 5e-4) -> Method:
 
 
 def warm_up_and_record(state: State, samples: Batch) -> None:
-    """From the second task on: train the classifier's new outputs alone, then record the outputs
-    of every image."""
+    """Train the new outputs alone, then record all outputs, from the second task on."""
     if not state.lesson.old:
         return
     with mode(state.net, training=False):
@@ -44,7 +41,7 @@ def warm_up_and_record(state: State, samples: Batch) -> None:
 
 
 def _warm_up(state: State, samples: Batch) -> None:
-    """The backbone stays, in evaluation mode: only its features of each batch are needed."""
+    """Train the new outputs on features of the backbone, which stays in evaluation mode."""
     linear = last_linear(state.net)
     new = torch.tensor(state.lesson.new)
     column = torch.zeros(linear.out_features, dtype=torch.int64)

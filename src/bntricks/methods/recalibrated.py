@@ -1,6 +1,5 @@
-"""A control the paper leaves open: how much of BN Tricks is φ alone? ER, trained as ever, whose φ
-is set to the memory's own moments when a task is over. The memory is near balanced, and θ is not
-touched."""
+"""A control: how much of BN Tricks is due to φ alone? ER, trained as usual, whose φ is set to the
+moments of the memory, which is near balanced, when a task is over; θ stays."""
 
 from bntricks.methods import method
 from bntricks.methods.er import er

@@ -22,13 +22,13 @@ from bntricks.training.events import Sink, warning
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save
 from bntricks.training.progress import Progress
-from bntricks.training.saved import Count, Part, Saved, fitting
+from bntricks.training.saved import Count, Saved, SavedPart, fitting
 
 Keep = Callable[[dict[str, str]], Checkpoints]
 """Makes the checkpoints of a lesson that depends on these values."""
 
 
-class Losses(Part):
+class Losses(SavedPart):
     """Those of a `Progress`."""
 
     epochs: list[float]

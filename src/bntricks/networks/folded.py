@@ -1,10 +1,8 @@
-"""A ResNet as evaluation wants it: every BatchNorm folded into the convolution before it.
+"""A ResNet for fast evaluation: every BatchNorm is folded into the convolution before it.
 
-While φ = (μ, σ²) stands still, BN(w ∗ x) = (γ/σ)(w ∗ x − μ) + β is a convolution too. On a CPU all
-of them then work in oneDNN's own layout, so that no layer rearranges what the one before has made.
+For a fixed φ = (μ, σ²), BN(w ∗ x) = (γ/σ)(w ∗ x − μ) + β is a convolution too. On a CPU all of them
+then work in oneDNN's own layout, so that no layer rearranges the output of another.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 
@@ -17,12 +15,12 @@ from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.networks.resnet import Block, ResNet
 
 FOLD_FROM = 64
-"""From so many images on. Folding takes as long as scoring two or three of them."""
+"""The fewest images worth folding for, which takes as long as scoring two or three."""
 
 
 def folded(net: nn.Module, images: int) -> nn.Module:
-    """What to score so many images with, as this network is now. Other networks, other devices and
-    a handful of images get the network itself."""
+    """Fold this network as it is now, to score `images`. Other networks, other devices and a
+    handful of images get the network itself."""
     if images < FOLD_FROM or not _can_fold(net):
         return net
     assert isinstance(net, ResNet)
@@ -30,7 +28,7 @@ def folded(net: nn.Module, images: int) -> nn.Module:
 
 
 class Folded(ResNet):
-    """f and h of a network in evaluation mode, from the weights and φ it has now."""
+    """A network in evaluation mode, with the weights and φ it has now."""
 
     def __init__(self, net: ResNet) -> None:
         nn.Module.__init__(self)
@@ -87,7 +85,7 @@ def _can_fold(net: nn.Module) -> bool:
 
 
 def _norms(net: ResNet) -> Iterator[nn.Module]:
-    """What normalises the network, whatever it is."""
+    """Yield the network's normalisation layers, of any kind."""
     yield net.bn
     for block in net.body:
         assert isinstance(block, Block)
@@ -95,6 +93,6 @@ def _norms(net: ResNet) -> Iterator[nn.Module]:
 
 
 def _keeps_statistics(layer: nn.Module) -> bool:
-    """By which it is evaluated as BatchNorm is."""
+    """Whether a layer is evaluated as BatchNorm is."""
     known = type(layer) is nn.BatchNorm2d or isinstance(layer, BatchNormVariant)
     return known and layer.running_mean is not None

@@ -1,7 +1,4 @@
-"""The head of any network: its last linear layer, what that layer sees, how it grows with the
-classes (spec A20), and other layers in its place, by name."""
-
-from __future__ import annotations
+"""The head of any network: its last linear layer, its features, growth and replacement."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -19,12 +16,12 @@ from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 AUXILIARY = re.compile(r"(^|[._])aux", re.IGNORECASE)
-"""In the name of a module that is used in training alone: torchvision's `aux1`, `AuxLogits`."""
+"""Names of modules that are used in training alone: torchvision's `aux1`, `AuxLogits`."""
 
 HEADS: Registry[Callable[[nn.Linear], nn.Linear]] = Registry("head")
-"""By name, a function from a network's last linear layer to the layer that takes its place."""
+"""Functions from a network's last linear layer to its replacement, by name."""
 COSINE_SCALE = 10.0
-"""That of ER-ACE's authors."""
+"""As in the code of ER-ACE's authors."""
 
 
 @HEADS.named("linear")
@@ -35,7 +32,7 @@ def linear(layer: nn.Linear) -> nn.Linear:
 
 @HEADS.named("cosine")
 def cosine(layer: nn.Linear) -> nn.Linear:
-    """A head that compares directions, from the same weights."""
+    """A head that compares directions, with the same weights."""
     sizes = layer.in_features, layer.out_features
     head = skip_init(CosineHead, *sizes, bias=False)  # type: ignore[no-untyped-call]
     head.weight = layer.weight
@@ -43,16 +40,15 @@ def cosine(layer: nn.Linear) -> nn.Linear:
 
 
 class CosineHead(nn.Linear):
-    """10·cos(f, w_c) for each class c, so that no class is favoured by the length of its weights or
-    by a bias."""
+    """10·cos(f, w_c) for each class c: neither a bias nor the length of weights favours any."""
 
     def forward(self, x: Tensor) -> Tensor:
         return COSINE_SCALE * F.linear(F.normalize(x), F.normalize(self.weight))
 
 
 def with_head(net: nn.Module, name: str) -> nn.Module:
-    """The network with the head of this name in place of its last linear layer."""
-    if name == "linear":  # a network without one, too
+    """Replace the network's last linear layer by the head of this name."""
+    if name == "linear":  # even if the network has none
         return net
     layer = last_linear(net)
     head = HEADS.find(name)(layer)
@@ -68,9 +64,8 @@ def with_head(net: nn.Module, name: str) -> nn.Module:
 
 
 def last_linear(net: nn.Module) -> nn.Linear:
-    """The last linear layer of a network, whatever the network is: `fc`, `classifier` or `head` of
-    torchvision, timm and Hugging Face. Auxiliary classifiers, which go by that name, do not count,
-    wherever they stand."""
+    """Find the last linear layer of any network: `fc`, `classifier` or `head` of torchvision, timm
+    and Hugging Face. Auxiliary classifiers do not count."""
     linear = [
         module
         for name, module in net.named_modules()
@@ -82,15 +77,15 @@ def last_linear(net: nn.Module) -> nn.Linear:
 
 
 def return_scores(net: nn.Module) -> nn.Module:
-    """The same network, which from now on returns its scores alone. Those of Hugging Face return
-    an object with `logits`, and some of torchvision's do so while they are trained."""
+    """Make a network return its scores alone, in place. Those of Hugging Face return an object with
+    `logits`, and so do some of torchvision's in training mode."""
     if _return_scores not in net._forward_hooks.values():
         net.register_forward_hook(_return_scores)
     return net
 
 
 def scores_in(output: Any) -> Any:
-    """The scores in what a network returned: its `logits`, or else all of it."""
+    """Return the `logits` of a network's output, or else all of it."""
     if isinstance(output, Mapping):
         return output.get("logits", output)
     return getattr(output, "logits", output)
@@ -101,7 +96,7 @@ def _return_scores(net: nn.Module, inputs: object, output: object) -> object:
 
 
 def features(net: nn.Module, x: Tensor) -> Tensor:
-    """f(x): what the head of a network sees."""
+    """Return f(x), what the head of a network sees."""
     if isinstance(net, ResNet):
         return net.features(x)
     with seen_by_head(net) as seen:
@@ -111,7 +106,7 @@ def features(net: nn.Module, x: Tensor) -> Tensor:
 
 @contextmanager
 def seen_by_head(net: nn.Module) -> Iterator[list[Tensor]]:
-    """The features of every forward within."""
+    """Collect the features of every forward within."""
     seen: list[Tensor] = []
     handle = last_linear(net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
@@ -122,10 +117,9 @@ def seen_by_head(net: nn.Module) -> Iterator[list[Tensor]]:
 
 @torch.no_grad()
 def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
-    """Widen the head to this many outputs, in place. Old rows stay to the bit; new ones are
-    PyTorch's default initialisation, about the mean of the old biases, so that a head whose biases
-    are all high or all low does not drown new classes or drown in them. Optimisers made before
-    hold the old parameters."""
+    """Widen the head to `outputs`, in place. Old rows stay to the bit. New ones have PyTorch's
+    default initialisation, with biases around the mean of the old ones, so that neither drowns the
+    other. Optimisers made before hold the old parameters."""
     linear = last_linear(net)
     more = outputs - linear.out_features
     if more < 0:
@@ -143,8 +137,7 @@ def grow(net: nn.Module, outputs: int, generator: Generator) -> None:
 
 @torch.no_grad()
 def keep_outputs(net: nn.Module, outputs: Sequence[int]) -> None:
-    """Leave the head with these of its outputs, in this order, in place. Optimisers made before
-    hold the old parameters."""
+    """Keep these outputs of the head, in order, in place. Optimisers hold the old parameters."""
     linear, rows = last_linear(net), list(outputs)
     linear.weight = nn.Parameter(linear.weight[rows], requires_grad=linear.weight.requires_grad)
     if linear.bias is not None:
@@ -153,7 +146,7 @@ def keep_outputs(net: nn.Module, outputs: Sequence[int]) -> None:
 
 
 def check_outputs(net: nn.Module, classes: Collection[int]) -> None:
-    """Refuse classes that the head has no output for; other heads than a linear layer may have
+    """Refuse classes that the head has no output for; a network without a linear layer may have
     any."""
     try:
         outputs = last_linear(net).out_features

@@ -1,7 +1,4 @@
-"""Networks that a user's own function builds: `package.module:function`. The code is imported and
-called only when the user names it."""
-
-from __future__ import annotations
+"""Networks built by a user's own `package.module:function`, imported only if the user names it."""
 
 import sys
 import sysconfig
@@ -21,7 +18,7 @@ from bntricks.files import shown
 from bntricks.networks.head import last_linear
 from bntricks.networks.norms.replace import replace_norm
 from bntricks.norm import mode
-from bntricks.plugins.registry import Source
+from bntricks.plugins.registry import CodeSource
 
 PACKAGE = str(Path(__file__).parents[1])
 
@@ -29,8 +26,8 @@ PACKAGE = str(Path(__file__).parents[1])
 def build_imported(
     where: str, shape: Sequence[int], outputs: int, norm: str, **knobs: Any
 ) -> nn.Module:
-    """The network that the function returns for this number of classes: it takes a batch of this
-    shape to scores [B, outputs], from its last linear layer. Another norm replaces BatchNorm."""
+    """Call the function with the number of classes, and check that the network takes samples of
+    this shape to scores [B, outputs] by its last linear layer. Another norm replaces BatchNorm."""
     net = called(where, outputs)
     knobs = {key: value for key, value in knobs.items() if value is not None}
     if norm != "bn" or "momentum" in knobs:
@@ -60,7 +57,7 @@ def build_imported(
 
 
 def called(where: str, *arguments: Any) -> nn.Module:
-    """Import `package.module:function`, and call it with these arguments."""
+    """Import `package.module:function` and call it with these arguments."""
     function = _function(where)
     try:
         net = function(*arguments)
@@ -78,8 +75,8 @@ def called(where: str, *arguments: Any) -> nn.Module:
     return net
 
 
-def source_of(where: str) -> Source:
-    """The module that the function is in, with the SHA-256 of its file."""
+def source_of(where: str) -> CodeSource:
+    """Return the function's module, with the SHA-256 of its file."""
     _function(where)
     module = where.partition(":")[0]
     file = getattr(sys.modules[module], "__file__", None)
@@ -87,11 +84,11 @@ def source_of(where: str) -> Source:
         raise _refusal(
             where, "its module has no source file, so changes to it could not be detected"
         )
-    return Source.of(module, Path(file).read_bytes())
+    return CodeSource.of(module, Path(file).read_bytes())
 
 
 def summary(error: BaseException) -> str:
-    """An exception raised by the user's code, in one line."""
+    """Describe an exception of the user's code in one line."""
     lines = str(error).strip().splitlines()
     where = _place(error)
     text = f"{type(error).__name__}: {shown(lines[0])}" if lines else type(error).__name__
@@ -99,7 +96,7 @@ def summary(error: BaseException) -> str:
 
 
 def _function(where: str) -> Callable[..., Any]:
-    """Found from the working directory too."""
+    """Import the function; modules in the working directory count too."""
     module, _, name = where.partition(":")
     here = str(Path.cwd())
     if not module or not name.isidentifier():
@@ -120,8 +117,7 @@ def _function(where: str) -> Callable[..., Any]:
 
 
 def _place(error: BaseException) -> str | None:
-    """The line of the user's code that raised this: the last that is not in an installed package
-    or in this one."""
+    """Find the line of the user's code that raised this: the last outside installed packages."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}"
     installed = ("site-packages", "dist-packages", sysconfig.get_path("stdlib"), PACKAGE)

@@ -1,6 +1,4 @@
-"""A network for vectors, or for images taken as vectors: two hidden layers, each with BatchNorm."""
-
-from __future__ import annotations
+"""A network for vectors, or for images as vectors: two hidden layers, each with BatchNorm."""
 
 from collections.abc import Sequence
 from math import prod
@@ -15,8 +13,8 @@ from bntricks.networks.registry import NETWORKS
 
 @NETWORKS.named("mlp")
 def mlp(shape: Sequence[int], outputs: int, *, width: int, norm: Norm = batch_norm) -> nn.Module:
-    """BatchNorm comes first as well, so that features may be of any scale, and those that were
-    constant so far may vary in a later task."""
+    """A perceptron with two hidden layers. It also begins with BatchNorm, so that features may have
+    any scale, and those constant so far may vary in a later task."""
     if norm is not batch_norm:
         raise UserError(
             "the mlp has plain BatchNorm only: leave out the norm and its options", option="norm"
@@ -32,5 +30,5 @@ def mlp(shape: Sequence[int], outputs: int, *, width: int, norm: Norm = batch_no
 
 
 def _hidden(inputs: int, width: int) -> list[nn.Module]:
-    # No bias: BatchNorm takes the mean away again.
+    # No bias: BatchNorm would subtract it again.
     return [nn.Linear(inputs, width, bias=False), nn.BatchNorm1d(width), nn.ReLU()]

@@ -1,6 +1,4 @@
-"""Which network is built: options of a run. Needs no torch."""
-
-from __future__ import annotations
+"""Options that choose the network. Nothing here needs torch."""
 
 from typing import Annotated, Any
 
@@ -10,7 +8,7 @@ from bntricks.options import Option, Options
 
 
 class NetworkOptions(Options):
-    """A network by name, with what normalises it, and its size."""
+    """The network, its normalisation and its size."""
 
     net: str = "resnet"
     """The network: `resnet` or `resnet18`, the paper's; `resnet32`, that of He et al. for CIFAR;
@@ -44,5 +42,5 @@ class NetworkOptions(Options):
 
     @property
     def norm_knobs(self) -> dict[str, Any]:
-        """Of the norm. None leaves each norm its own."""
+        """The options of the norm; None leaves each norm its own."""
         return {name: getattr(self, name) for name in sorted(self.options(of="norm"))}

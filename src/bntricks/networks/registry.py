@@ -1,6 +1,4 @@
-"""Every network by name, and how one is built: from the same generator to the same weights."""
-
-from __future__ import annotations
+"""Every network by name, and how one is built: the same generator gives the same weights."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -19,8 +17,8 @@ from bntricks.plugins.registry import Registry
 from bntricks.seeds import construction
 
 Builder = Callable[..., nn.Module]
-"""(shape of a sample, outputs, *, width, blocks, stages, norm) to a network. Its last linear layer
-is its head. A size that it does not take cannot be chosen."""
+"""A function (shape of a sample, outputs, *, width, blocks, stages, norm) to a network, whose last
+linear layer is its head. Sizes that it does not take cannot be chosen."""
 
 NETWORKS: Registry[Builder] = Registry(
     "network", home="bntricks.networks", group="bntricks.networks"
@@ -28,12 +26,12 @@ NETWORKS: Registry[Builder] = Registry(
 
 
 def is_imported(name: str) -> bool:
-    """Whether this is `package.module:function`, and no name in the registry."""
+    """Whether this is `package.module:function`, not a name in the registry."""
     return ":" in name and name not in NETWORKS.entries()
 
 
 def check_named(name: str, given: str | None, where: Path) -> None:
-    """Refuse code that a file names as a network unless the user names it too; then import it."""
+    """Import the code that a file names as its network, but only if the user names it too."""
     if is_imported(name) and given == name:
         import_code(name.partition(":")[0])
     elif is_imported(name):
@@ -45,7 +43,7 @@ def check_named(name: str, given: str | None, where: Path) -> None:
 
 
 def sizes(name: str) -> set[str]:
-    """Which options of its size this network has."""
+    """Name the options of size that this network has."""
     if is_imported(name):
         return set()
     parameters = inspect.signature(NETWORKS.find(name)).parameters
@@ -55,7 +53,7 @@ def sizes(name: str) -> set[str]:
 
 
 def first_name(name: str) -> str:
-    """The name under which this network was first registered: `resnet` for `resnet18`."""
+    """Return the name under which this network was registered first: `resnet` for `resnet18`."""
     if is_imported(name):
         return name
     build = NETWORKS.find(name)
@@ -65,9 +63,8 @@ def first_name(name: str) -> str:
 def build_network(
     options: NetworkOptions, shape: Sequence[int], outputs: int, init: Generator, **known: Any
 ) -> nn.Module:
-    """A fresh network for samples of this shape. Those for images keep channels last, the layout
-    that convolutions are fastest in. What is `known` besides, `tasks` or `as_published`, is for the
-    norm."""
+    """Build a network for samples of this shape. For images it is in channels_last, the fastest
+    layout for convolutions. Further keywords, `tasks` and `as_published`, are for the norm."""
     from bntricks.networks.head import with_head  # which knows the networks
 
     with construction(init):

@@ -1,13 +1,10 @@
 """The CIFAR ResNet-18 of the paper's experiments, at any width, depth and input size.
 
-Stem of one 3×3 convolution, no max-pooling; for images above 64 pixels there is ImageNet's stem of
-a strided 7×7 convolution and max-pooling. Stages of basic blocks whose width doubles and whose map
-halves from the second on; global average pooling; one linear layer with all C outputs from the
-start. PyTorch's default initialisation, as the experiments had it. What normalises is by choice:
-`norms` has the layers that go by a name.
+A stem of one 3×3 convolution without max-pooling, or ImageNet's strided 7×7 convolution with
+max-pooling for images above 64 pixels; stages of basic blocks, from the second on with double the
+width and half the size; global average pooling; one linear layer with all C outputs from the start.
+PyTorch's default initialisation, as in the experiments. `norms` has the normalisation layers.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
@@ -32,8 +29,8 @@ class Block(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = norm(width)
         self.stride = stride
-        # oneDNN's gradient of a strided 1×1 convolution writes beyond its buffer where there are
-        # fewer than 8 channels and no AVX-512 (torch 2.13): there, pixels are picked before it.
+        # oneDNN's gradient of a strided 1×1 convolution writes beyond its buffer with fewer than 8
+        # channels and no AVX-512 (torch 2.13): there, pixels are picked before the convolution.
         self.pick = stride if inputs < 8 else 1
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != width:
@@ -48,7 +45,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """18 layers by default: 4 stages of 2 blocks, width 64. Inputs from 8×8 on."""
+    """A ResNet, by default of 18 layers: 4 stages of 2 blocks, width 64. Inputs of 8×8 or more."""
 
     def __init__(
         self,
@@ -80,12 +77,12 @@ class ResNet(nn.Module):
         self.linear = nn.Linear(inputs, classes)
 
     def features(self, x: Tensor) -> Tensor:
-        """f(x): the pooled vector before the classifier, [B, width of the last stage]."""
+        """Return f(x), the pooled vector before the classifier, [B, width of the last stage]."""
         x = self.body(self.pool(F.relu(self.bn(self.conv(x)))))
         return x.mean((2, 3))
 
     def forward(self, x: Tensor) -> Tensor:
-        """h(x): all C logits."""
+        """Return h(x), all C logits."""
         return self.linear(self.features(x))  # type: ignore[no-any-return]
 
 
@@ -102,6 +99,6 @@ def resnet(
 def resnet_imagenet(
     shape: Sequence[int], outputs: int, *, width: int, blocks: int, stages: int, norm: Norm
 ) -> nn.Module:
-    """The same with ImageNet's stem, for images above 64 pixels."""
+    """The ResNet with ImageNet's stem, for images above 64 pixels."""
     sizes = {"width": width, "blocks": blocks, "stages": stages}
     return ResNet(outputs, channels=shape[0], **sizes, norm=norm, stem="imagenet")

@@ -3,8 +3,6 @@ stages of five blocks with 16, 32 and 64, and shortcuts without parameters. It h
 parameters, where the paper's ResNet-18 has 11 million.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch.nn.functional as F
@@ -18,8 +16,8 @@ BLOCKS = 5
 
 
 class PaddedBlock(nn.Module):
-    """conv-norm-ReLU-conv-norm plus the input, ReLU. Where a stage begins, the input is every
-    second pixel of it, with zeros for the channels it lacks (their option A)."""
+    """conv-norm-ReLU-conv-norm plus the input, ReLU. At the start of a stage, every second pixel of
+    the input is added, with zeros for missing channels (their option A)."""
 
     def __init__(self, inputs: int, width: int, norm: Norm) -> None:
         super().__init__()
@@ -38,7 +36,7 @@ class PaddedBlock(nn.Module):
 
 @NETWORKS.named("resnet32")
 def resnet32(shape: Sequence[int], outputs: int, *, norm: Norm) -> nn.Module:
-    """For images of any size; convolutions are initialised as by He et al."""
+    """ResNet-32 for images of any size, initialised as by He et al."""
     layers: list[nn.Module] = [nn.Conv2d(shape[0], WIDTHS[0], 3, 1, 1, bias=False)]
     layers += [norm(WIDTHS[0]), nn.ReLU()]
     inputs = WIDTHS[0]

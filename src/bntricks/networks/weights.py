@@ -1,7 +1,5 @@
 """Weights from a file, of which nothing but tensors is read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
@@ -15,8 +13,7 @@ from bntricks.files import parse_tensors, reading, regular_bytes, shown
 
 
 def load_weights(net: nn.Module, path: Path) -> None:
-    """Fill the network from safetensors, or from a state dict saved by `torch.save`, of which
-    nothing but tensors is read."""
+    """Fill the network from safetensors or a state dict by `torch.save`; only tensors are read."""
     state, own = _read_state(path), net.state_dict()
     if not own:
         raise UserError("the network has no weights to load: give one that has layers")
@@ -54,12 +51,12 @@ def _check_tensor(key: str, value: Tensor, own: Tensor, path: Path) -> None:
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Those of one byte, float8, cannot say it themselves."""
+    """Whether all values are finite; float8 has no such operation."""
     return bool((tensor.float() if tensor.itemsize == 1 else tensor).isfinite().all())
 
 
 def _kind(tensor: Tensor) -> str:
-    """Numbers of one kind can stand for each other: bfloat16 for float32, int32 for int64."""
+    """Return the kind of numbers; types of one kind are convertible, as float32 and bfloat16."""
     if tensor.is_complex() or tensor.is_floating_point():
         return "complex" if tensor.is_complex() else "floating-point"
     return "whole"

@@ -1,13 +1,10 @@
-"""The paper as data: its numbers, and a study for every table and figure with what it claims.
+"""The paper as data: its numbers, and a study for every table and figure, with its claims.
 
     from bntricks.paper import load_reported, load_study, study_names
 
-Everything is read from the TOML files beside this one, and nothing here needs torch.
+Everything is read from the TOML files in this folder, and nothing here needs torch.
 """
 
-from __future__ import annotations
-
-import difflib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, unknown
 from bntricks.files import parse_toml, reading, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
 from bntricks.paper.reported import Entry, Number, Reported
@@ -42,13 +39,13 @@ _REPORTED = "reported"
 
 
 def study_names() -> tuple[str, ...]:
-    """Every study, in alphabetical order."""
+    """List every study, in alphabetical order."""
     names = [entry.name for entry in files(__name__).iterdir() if entry.name.endswith(".toml")]
     return tuple(sorted({name.removesuffix(".toml") for name in names} - {_REPORTED}))
 
 
 def load_study(name: str | Path) -> Study:
-    """The study of this name, or the one in a TOML file of your own."""
+    """Load the study of this name, or the one in a TOML file of your own."""
     if isinstance(name, Path) or name.endswith(".toml"):
         return _own_study(Path(name).expanduser())
     return _paper_study(name)
@@ -70,18 +67,14 @@ def _own_study(path: Path) -> Study:
 @cache
 def _paper_study(name: str) -> Study:
     if name not in study_names():
-        close = difflib.get_close_matches(name, study_names(), n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UserError(
-            f"unknown study {name!r}: {hint}there are {', '.join(study_names())}; one of your own "
-            "is a file that ends with .toml"
-        )
+        own = "; one of your own is a file that ends with .toml"
+        raise unknown("study", name, study_names(), own)
     return Study.model_validate(_read(name))
 
 
 @cache
 def load_reported() -> Reported:
-    """The paper's numbers."""
+    """Load the paper's numbers."""
     return Reported.model_validate(_read(_REPORTED))
 
 

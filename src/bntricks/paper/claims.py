@@ -1,8 +1,8 @@
-"""What the paper says in words, made exact: which number of which runs, and against what.
+"""The paper's claims as comparisons of numbers.
 
-A `Statement` is what a study's TOML writes, often for several metrics, streams and variants at
-once; a `Claim` is one comparison of it. Every claim is a weighted sum of sides, so its difference
-is taken in the same way from the runs of a seed and from the paper's tables.
+A `Statement` in a study's TOML covers several metrics, streams and variants at once; a `Claim` is
+one comparison of it. Every claim is a weighted sum of sides, so its difference is computed in the
+same way from the runs of a seed and from the paper's tables.
 """
 
 from __future__ import annotations
@@ -75,7 +75,23 @@ class Side(BaseModel):
         return ", ".join(filter(None, (self.method, self.variant)))
 
 
-class Claim(BaseModel):
+class Comparison(BaseModel):
+    """What a claim and the statement it comes from have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str
+    where: str = ""
+    kind: Kind
+    margin: Annotated[float, Field(gt=0)] | None = None
+    along: tuple[str, ...] = ()
+    along_b: tuple[str, ...] = ()
+    """The variants of B for those of A [default: the same]."""
+    after: AwareDatetime | None = None
+    """The time when the claim was written down, if only runs that finished later may test it."""
+
+
+class Claim(Comparison):
     """One statement that runs can support or contradict.
 
     `greater`: the metric of A is greater than that of B. `less`: it is smaller or, with a margin,
@@ -85,20 +101,9 @@ class Claim(BaseModel):
     straight line through the gains, in points for each step from one variant to the next.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str
-    where: str = ""
-    kind: Kind
     metric: Metric
     a: Side
     b: Side | None = None
-    margin: Annotated[float, Field(gt=0)] | None = None
-    along: tuple[str, ...] = ()
-    along_b: tuple[str, ...] = ()
-    """The variants of B that belong to those of A [default: the same]."""
-    after: AwareDatetime | None = None
-    """When the claim was written down, if only runs that finished later may test it."""
 
     @model_validator(mode="after")
     def _complete(self) -> Claim:
@@ -124,7 +129,7 @@ class Claim(BaseModel):
         return self
 
     def terms(self) -> tuple[tuple[float, Side], ...]:
-        """Sides with their weights: the difference is the weighted sum of their metrics."""
+        """Return the sides with their weights; the difference is the weighted sum of metrics."""
         if self.b is None:
             return ((1.0, self.a),)
         if self.kind != "trend":
@@ -143,7 +148,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 class Party(BaseModel):
-    """A side before its stream is filled in; its own variant, if any, replaces the statement's."""
+    """A side without its stream; its own variant, if any, replaces the statement's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -151,24 +156,15 @@ class Party(BaseModel):
     variant: str | None = None
 
 
-class Statement(BaseModel):
-    """Claims that differ only in metric, stream or variant, with {metric}, {stream} and {variant}
-    in their text."""
+class Statement(Comparison):
+    """Claims that differ only in metric, stream or variant. Their text has {metric}, {stream} and
+    {variant} as placeholders."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    text: str
-    where: str = ""
-    kind: Kind
     metric: Annotated[tuple[Metric, ...], BeforeValidator(_as_tuple)]
     stream: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
     variant: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ("",)
     a: Party
     b: Party | None = None
-    margin: float | None = None
-    along: tuple[str, ...] = ()
-    along_b: tuple[str, ...] = ()
-    after: AwareDatetime | None = None
 
     @field_validator("text")
     @classmethod
@@ -180,20 +176,16 @@ class Statement(BaseModel):
         return text
 
     def claims(self) -> tuple[Claim, ...]:
+        shared = self.model_dump(include={*Comparison.model_fields} - {"text"})
         return tuple(
             Claim(
                 text=self.text.format(
                     metric=metric.upper(), stream=STREAMS.get(stream, stream), variant=variant
                 ),
-                where=self.where,
-                kind=self.kind,
                 metric=metric,
                 a=_side(self.a, stream, variant),
                 b=None if self.b is None else _side(self.b, stream, variant),
-                margin=self.margin,
-                along=self.along,
-                along_b=self.along_b,
-                after=self.after,
+                **shared,
             )
             for metric, stream, variant in product(self.metric, self.stream, self.variant)
         )

@@ -1,6 +1,4 @@
-"""The paper's numbers as Tables 1 to 4 print them: mean and standard deviation over 10 runs."""
-
-from __future__ import annotations
+"""The paper's numbers, as in Tables 1 to 4: mean and standard deviation over 10 runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ class Number(NamedTuple):
     sd: float
 
 
-class Row(BaseModel):
+class ReportedRow(BaseModel):
     """A method's line in a table. Joint Training has no BWT."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,7 +23,7 @@ class Row(BaseModel):
     bwt: Number | None = None
 
 
-class Table(BaseModel):
+class ReportedTable(BaseModel):
     """A table of the paper, or the columns of one stream and memory in it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +31,7 @@ class Table(BaseModel):
     table: int
     stream: str
     memory: int
-    rows: Mapping[str, Row]
+    rows: Mapping[str, ReportedRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +46,16 @@ class Entry:
     bwt: Number | None
 
 
-class Batches(NamedTuple):
-    """What a line of Table 2 says of its method: what updates φ, and what updates θ."""
+class TableBatches(NamedTuple):
+    """The batches that update φ and θ, from a line of Table 2."""
 
     ema: str
     parameters: str
 
 
 class Reported(BaseModel):
-    """All results of the paper, the memory's capacity where a table does not name it, how methods
-    are called there, their hyper-parameters, and which batches Table 2 gives them."""
+    """All results of the paper, the memory's capacity where a table does not name it, the titles
+    and hyper-parameters of methods, and their batches in Table 2."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -65,8 +63,8 @@ class Reported(BaseModel):
     titles: Mapping[str, str]
     hyper: Mapping[str, Mapping[str, float]]
     hyper_on: Mapping[str, Mapping[str, Mapping[str, float]]]
-    batches: Mapping[str, Batches]
-    tables: tuple[Table, ...]
+    batches: Mapping[str, TableBatches]
+    tables: tuple[ReportedTable, ...]
 
     def entries(self) -> tuple[Entry, ...]:
         return tuple(
@@ -76,12 +74,11 @@ class Reported(BaseModel):
         )
 
     def hyper_of(self, method: str, stream: str) -> Mapping[str, float]:
-        """The hyper-parameters of a method of the tables; empty if it has none."""
+        """Return the hyper-parameters of a method in the tables; empty if it has none."""
         return self.hyper_on.get(stream, {}).get(method) or self.hyper.get(method, {})
 
     def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
-        """The paper's result of this method, by default with the stream's own memory capacity. Two
-        tables that both print it print the same."""
+        """Find the paper's result of this method, by default with the stream's own memory."""
         wanted = (method, stream, memory or self.memory.get(stream))
         for entry in self.entries():
             if (entry.method, entry.stream, entry.memory) == wanted:

@@ -1,7 +1,7 @@
-"""A study: the runs that reproduce an artefact of the paper, at four scales, and its claims.
+"""A study: the runs that reproduce a table or figure of the paper, at four scales, and its claims.
 
-A run's configuration is the paper's, changed by the scale, by the scale's entry for the stream,
-and by the variant, in this order.
+A run's configuration is the paper's, changed by the scale, by the scale's entry for the stream, and
+by the variant, in this order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _check_overrides(overrides: Mapping[str, Any]) -> Mapping[str, Any]:
     if taken := overrides.keys() & Config.options(changes="subject"):
         raise ValueError(f"{', '.join(sorted(taken))}: decided by the study, not by an override")
     for name in sorted(overrides.keys() - Config.model_fields.keys()):
-        raise ValueError(f"{name}: no option of a run{did_you_mean(name, Config.model_fields)}")
+        raise ValueError(f"{name}: unknown run option{did_you_mean(name, Config.model_fields)}")
     try:
         Config(**overrides)
     except ValidationError as error:
@@ -57,7 +57,7 @@ class Scale(BaseModel):
 
 
 class Variant(BaseModel):
-    """The same methods with other options. `at` has the values of scales that need their own."""
+    """The same methods with other options; `at` has values for single scales."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,14 +91,14 @@ def _expanded(statements: Iterable[Any]) -> list[Claim]:
 
 
 class Study(BaseModel):
-    """Methods × streams × variants × seeds, and what the paper says about them."""
+    """Methods × streams × variants × seeds, and claims about them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     title: str
     artefacts: tuple[str, ...] = ()
-    """Tables and figures of the paper that it reproduces; none if it is not about the paper."""
+    """The tables and figures of the paper that it reproduces, if any."""
     methods: tuple[str, ...]
     streams: tuple[str, ...] = ()
     """Empty if the study trains nothing."""
@@ -106,7 +106,7 @@ class Study(BaseModel):
     costly: tuple[Pair, ...] = ()
     """Pairs that the paper left out because of their training time; run only on request."""
     probe: ProbeName | None = None
-    """Looks at its runs whenever a task is over, for what a record alone does not show."""
+    """The probe of its runs, for what a record alone does not show."""
     scale: Mapping[ScaleName, Scale] = Field(default_factory=dict)
     claims: Annotated[tuple[Claim, ...], BeforeValidator(_expanded)] = ()
 
@@ -134,7 +134,7 @@ class Study(BaseModel):
         return self
 
     def _check_distinguishable(self) -> None:
-        """Runs are told apart by the options that variants change, so each needs a value."""
+        """Refuse variants that change options without a value: values distinguish runs."""
         for scale, stream, variant in product(self.scale, self.streams, self.variants):
             side = Side(method="", stream=stream, variant=variant.label)
             for key, value in self.variable(scale, side).items():
@@ -143,11 +143,11 @@ class Study(BaseModel):
 
     @property
     def of_the_paper(self) -> bool:
-        """Whether it reproduces a table or a figure; if not, it asks what the paper leaves open."""
+        """Whether it reproduces a table or a figure of the paper."""
         return any(artefact.startswith(("Table", "Figure")) for artefact in self.artefacts)
 
     def checked_scale(self, scale: ScaleName | None) -> ScaleName:
-        """This scale, which the study must have; by default `lite`, or else its largest."""
+        """Check that the study has this scale; the default is `lite`, or else its largest."""
         if not self.scale:
             raise UserError(
                 f"{self.name} trains nothing, so it has no scale and no claims to judge"
@@ -172,13 +172,13 @@ class Study(BaseModel):
         return self.methods if variant.methods is None else variant.methods
 
     def values(self, scale: ScaleName, stream: str, variant: str = "") -> dict[str, Any]:
-        """The options that are not the paper's, for this stream and variant at this scale."""
+        """Return the options that differ from the paper's, for this stream, variant and scale."""
         base = self.scale[scale]
         own = self.variant(variant).values(scale)
         return {**base.overrides, **base.by_stream.get(stream, {}), **own}
 
     def variable(self, scale: ScaleName, side: Side) -> dict[str, Any]:
-        """The values, on this side, of every option that some variant of the study changes."""
+        """Return this side's values of all options that some variant of the study changes."""
         keys = {key for variant in self.variants for key in variant.values(scale)}
         config = {**Config().model_dump(), **self.values(scale, side.stream, side.variant)}
         return {key: config[key] for key in sorted(keys)}
@@ -186,8 +186,7 @@ class Study(BaseModel):
     def configs(
         self, scale: ScaleName, *, seeds: int | None = None, costly: bool = False
     ) -> list[Config]:
-        """Every run at this scale. All runs of a seed come before those of the next, so that the
-        runs there are after an interruption can be compared."""
+        """List every run at this scale, seed by seed, so that a part of them can be compared."""
         if not self.streams:
             return []
         left_out = () if costly else self.costly
@@ -202,7 +201,7 @@ class Study(BaseModel):
 
 
 def explained(error: ValidationError, model: type[BaseModel]) -> str:
-    """The first mistake that this model found."""
+    """Describe the first mistake that this model found."""
     mistake = error.errors()[0]
     path = [part for part in mistake["loc"] if part != "[key]"]
     # People count from 1.
@@ -217,7 +216,7 @@ def explained(error: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _model_at(path: list[Any], model: type[BaseModel]) -> type[BaseModel]:
-    """The model that a path of keys and positions leads to."""
+    """Find the model at a path of keys and positions."""
     for part in path:
         if part in model.model_fields:
             model = _model_in(model.model_fields[part].annotation) or model

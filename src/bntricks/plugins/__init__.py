@@ -1,1 +1,1 @@
-"""How code is found by name, that of the package and that of a user alike."""
+"""Registries by name, and the import of a user's own code."""

@@ -1,11 +1,9 @@
-"""Code of a user's own, imported because the user named it, and for no other reason.
+"""A user's own code, imported only because the user named it.
 
-A file is read once. What was read is what this process and its workers execute, on this machine or
-another, and its SHA-256 is part of the identity of every run that uses something of it. Whatever
-the file imports itself must be installed.
+A file is read once. This process and its workers, on any machine, execute what was read, and its
+SHA-256 is part of the identity of every run that uses it. Whatever the file imports must be
+installed.
 """
-
-from __future__ import annotations
 
 import sys
 import traceback
@@ -18,24 +16,24 @@ from types import ModuleType
 
 from bntricks.errors import PlannedError, UserError
 from bntricks.files import reading, regular_bytes, shown
-from bntricks.plugins.registry import Source, registering
+from bntricks.plugins.registry import CodeSource, registering
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A file, with its content, or a module, which is installed wherever it is imported."""
+    """A file with its content, or an installed module."""
 
-    source: Source
+    source: CodeSource
     path: str
-    """As it was given, which is how errors name it."""
+    """The path as given, for errors."""
     content: bytes | None
 
     def load(self) -> None:
-        """Import it, unless this process has done so: what it registers is known from now on."""
+        """Import the code and what it registers, unless this process has done so."""
         if _LOADED.get(self.source.name) == self:
             return
         try:
-            # Standard output may be read by a program.
+            # A program may read standard output.
             with registering(self.source), redirect_stdout(sys.stderr):
                 self._execute()
         except (Exception, SystemExit) as error:
@@ -48,7 +46,7 @@ class Code:
                 raise UserError("it is not the same here as where the command was given")
             import_module(self.source.name)
             return
-        # Not under the file's own name, which may be that of a library.
+        # Under another name than the file's own, which may be that of a library.
         module = ModuleType(f"bntricks_import_{Path(self.path).stem}")
         module.__file__ = self.path
         sys.modules[module.__name__] = module  # where annotations are looked up
@@ -74,12 +72,12 @@ def import_code(name: str | Path) -> Code:
 
 
 def loaded() -> tuple[Code, ...]:
-    """What this process has imported, in this order, for others to import too."""
+    """List what this process has imported, in order, for other processes to import."""
     return tuple(_LOADED.values())
 
 
 def own_fault(error: BaseException) -> str | None:
-    """Where in a user's own code an error arose, and what it is; None if it arose elsewhere."""
+    """Describe an error that arose in a user's own code; None if it arose elsewhere."""
     passed = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
     for code in loaded():
         if code.path in passed:
@@ -92,7 +90,7 @@ def _read_file(path: Path) -> Code:
         raise UserError("there is no such file", option="import", value=shown(path))
     with reading(path):
         content = regular_bytes(path)
-    return Code(Source.of(path.name, content), str(path), content)
+    return Code(CodeSource.of(path.name, content), str(path), content)
 
 
 def _find_module(name: str) -> Code:
@@ -108,12 +106,12 @@ def _find_module(name: str) -> Code:
         reason = "there is no such module; a file ends with .py"
         raise UserError(reason, option="import", value=shown(name))
     with reading(spec.origin):
-        source = Source.of(name, regular_bytes(Path(spec.origin)))
+        source = CodeSource.of(name, regular_bytes(Path(spec.origin)))
     return Code(source, spec.origin, None)
 
 
 def _located(error: BaseException, path: str) -> str:
-    """One line: the file and line of the user's, and what went wrong there."""
+    """Describe an error in one line, with the user's file and line."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == path]
     reason = str(error) if isinstance(error, PlannedError) else f"{type(error).__name__}: {error}"

@@ -1,12 +1,9 @@
-"""Registries by name. User entries have the same standing as built-in ones.
+"""Registries by name, of built-in and user entries alike.
 
-What is registered while a user's file is imported, or a module that an installed package names as
-an entry point, remembers that source: it is part of the identity of runs that use it.
+An entry that is registered while a user's file or an installed package's entry point is imported
+remembers that source, which is part of the identity of runs that use it.
 """
 
-from __future__ import annotations
-
-import difflib
 import hashlib
 import importlib
 import importlib.util
@@ -21,30 +18,30 @@ from pathlib import Path
 from types import FrameType
 from typing import Generic, Self, TypeVar
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, unknown
 
 Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Source:
+class CodeSource:
     """A file or module from outside the package that registers things."""
 
     name: str
     sha256: str
-    """Of the file's content."""
+    """The hash of the file's content."""
 
     @classmethod
     def of(cls, name: str, content: bytes) -> Self:
         return cls(name, hashlib.sha256(content).hexdigest())
 
 
-_SOURCE: ContextVar[Source | None] = ContextVar("source", default=None)
+_SOURCE: ContextVar[CodeSource | None] = ContextVar("source", default=None)
 
 
 @contextmanager
-def registering(source: Source) -> Iterator[None]:
-    """Whatever is registered meanwhile comes from this source."""
+def registering(source: CodeSource) -> Iterator[None]:
+    """Attribute what is registered meanwhile to this source."""
     token = _SOURCE.set(source)
     try:
         yield
@@ -53,8 +50,7 @@ def registering(source: Source) -> Iterator[None]:
 
 
 def _by_this_package() -> bool:
-    """Whether it is a module of this package that registers something, maybe because a source that
-    is being imported has made it be imported in turn."""
+    """Whether a module of this package is registering something, directly or not."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
@@ -62,23 +58,21 @@ def _by_this_package() -> bool:
 
 
 class Registry(Generic[Entry]):
-    """Entries by name, in the order in which they came.
+    """Entries by name, in order of registration.
 
-    `kind` is what an entry is called. The modules of the package `home` register themselves, and
-    so do those that installed packages list as entry points of `group`: they are imported when an
-    entry is first looked up.
+    `kind` is what errors call an entry. The modules of the package `home`, and the entry points of
+    `group` in installed packages, are imported when an entry is first looked up.
     """
 
     def __init__(self, kind: str, *, home: str | None = None, group: str | None = None) -> None:
         self.kind, self.home, self.group = kind, home, group
         self._entries: dict[str, Entry] = {}
         self._built_in: set[str] = set()
-        self._sources: dict[str, Source] = {}
+        self._sources: dict[str, CodeSource] = {}
         self._broken: list[str] = []
 
     def add(self, name: str, entry: Entry) -> Entry:
-        """Register an entry. Nobody may replace a built-in one, and a source from outside none but
-        its own."""
+        """Register an entry; only the source of an entry from outside may replace it."""
         source = None
         if _by_this_package():
             self._built_in.add(name)
@@ -96,15 +90,15 @@ class Registry(Generic[Entry]):
         return entry
 
     def named(self, name: str) -> Callable[[Entry], Entry]:
-        """`add` as a decorator."""
+        """Return `add` as a decorator."""
         return lambda entry: self.add(name, entry)
 
     def is_built_in(self, name: str) -> bool:
-        """Whether it came with the package."""
+        """Whether an entry came with the package."""
         return name in self._built_in
 
-    def source(self, name: str) -> Source | None:
-        """Where the entry of this name comes from, if it is from outside the package."""
+    def source(self, name: str) -> CodeSource | None:
+        """Return the source of an entry, if it is from outside the package."""
         self.entries()
         return self._sources.get(name)
 
@@ -117,7 +111,7 @@ class Registry(Generic[Entry]):
         for each in entry_points(group=group) if group is not None else ():
             try:
                 _import_entry_point(each)
-            except Exception as error:  # a broken package is no reason to refuse other entries
+            except Exception as error:  # a broken package must not hide other entries
                 reason = f"{type(error).__name__}: {error}"
                 self._broken.append(f"{each.value} could not be imported: {reason}")
         return self._entries
@@ -125,16 +119,12 @@ class Registry(Generic[Entry]):
     def find(self, name: str) -> Entry:
         entries = self.entries()
         if name not in entries:
-            close = difflib.get_close_matches(name, entries, n=1)
-            hint = f"did you mean {close[0]}? " if close else ""
-            own = "; to use your own, register it in Python first" if ":" in name else ""
-            broken = "".join(f"; {reason}" for reason in self._broken)
-            raise UserError(
-                f"unknown {self.kind} {name!r}: {hint}there are {', '.join(entries)}{own}{broken}"
-            )
+            own = ["to use your own, register it in Python first"] * (":" in name)
+            more = "".join(f"; {reason}" for reason in (*own, *self._broken))
+            raise unknown(self.kind, name, list(entries), more)
         return entries[name]
 
-    def _may_replace(self, name: str, source: Source | None) -> bool:
+    def _may_replace(self, name: str, source: CodeSource | None) -> bool:
         before = self._sources.get(name)
         if name in self._built_in:
             return False
@@ -146,5 +136,5 @@ def _import_entry_point(entry: EntryPoint) -> None:
     spec = importlib.util.find_spec(entry.module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No module named {entry.module!r}")
-    with registering(Source.of(entry.module, Path(spec.origin).read_bytes())):
+    with registering(CodeSource.of(entry.module, Path(spec.origin).read_bytes())):
         importlib.import_module(entry.module)

@@ -1,8 +1,8 @@
-"""Mistakes of the published code, for those who want to see what they explain (`as_published`).
+"""Mistakes of the published code that move numbers, brought back by `as_published`.
 
-By default images are normalised everywhere and replayed as they were stored, and an empty slot of
-the memory is nothing. The code base the paper built on (Mammoth at commit cb9a36d, 2021) departed
-from that in places that move numbers.
+By default images are normalised everywhere and replayed as they were stored, and empty slots of the
+memory are ignored. The code base the paper built on (Mammoth at commit cb9a36d, 2021) departed from
+that.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def concerns(method: Method) -> bool:
-    """Whether this method was published with one of them: iCaRL, GSS, LwF and FDR."""
+    """Whether the published code of this method has such a mistake: iCaRL, GSS, LwF and FDR."""
     moves_ema = method.ema is None and method.memory is not None and method.memory.moves_ema
     return method.mixes or method.reads_ema or method.teacher == "recorded" or moves_ema
 
 
 def unaugmented(state: State, x: Tensor) -> Tensor:
-    """Raw images as GSS scores them and LwF records them: as published, without normalisation."""
+    """View raw images as GSS scores and LwF records them: as published, without normalisation."""
     if state.options.as_published and x.dtype == torch.uint8:
         return x.to(torch.float32, memory_format=image_layout(x.device)).div_(255)
     return state.view(x, None)
 
 
 def black(memory: Memory) -> Batch:
-    """The empty slots, as iCaRL and FDR took them for samples whenever they read the whole memory:
-    black ones of class 0, with outputs of zero."""
+    """Return the empty slots as black samples of class 0 with outputs of zero, for which iCaRL and
+    FDR took them whenever they read the whole memory."""
     empty = memory.capacity - memory.filled
 
     def zeros(like: Tensor) -> Tensor:
@@ -49,21 +49,21 @@ def black(memory: Memory) -> Batch:
 
 
 def fill_empty_slots(state: State) -> None:
-    """What a policy finds in memory at the end of a task but the first."""
+    """Fill the memory as such a policy found it at the end of a task, from the second on."""
     if state.options.as_published and state.memory:
         state.memory.append(black(state.memory), task=1)
 
 
 def overruns(state: State, batches: int, share: int) -> bool:
-    """Whether FDR's pass at the end of a task goes on after so many batches. It ended with the
-    first batch that began beyond the task's share, after that one too had moved φ."""
+    """Whether FDR's pass at the end of a task goes on after `batches`. It ended with the first
+    batch that began beyond the task's share, and that one moved φ too."""
     return state.options.as_published and (batches - 1) * state.options.batch <= share
 
 
 def corrupted(x: Tensor, stream: Stream) -> Tensor:
-    """Exemplars as iCaRL's loader published them: turned back from a normalisation they never
-    had, which left them dark (k·σ + μ), and with height and width exchanged. On Tiny-ImageNet the
-    arithmetic wrapped as well, k to 256 - k, which inverted the colours."""
+    """Corrupt exemplars as iCaRL's published loader did: it undid a normalisation they never had,
+    which left them dark (k·σ + μ), and exchanged height and width. On Tiny-ImageNet the arithmetic
+    wrapped as well, k to 256 - k, which inverted the colours."""
     mean = torch.tensor(stream.mean)[:, None, None]
     std = torch.tensor(stream.std)[:, None, None]
     dark = (x.cpu().float() * std + mean).to(torch.uint8).transpose(2, 3)

@@ -1,7 +1,7 @@
-"""Slow copies of the network: their parameters follow θ, their φ follows what they are asked about.
+"""Slow copies of the network, whose parameters follow θ and whose φ follows replayed batches.
 
-CLS-ER (Arani et al. 2022) has two, a plastic and a stable one. On each replayed sample, the one
-that gives its class the higher probability sets the target.
+CLS-ER (Arani et al. 2022) has two, a plastic and a stable one. The target of each replayed sample
+is set by the copy that gives its class the higher probability.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor, nn
 
-from bntricks.networks.norms.variant import Rows, told
+from bntricks.networks.norms.variant import Rows, given_rows
 from bntricks.norm import phi, set_phi
 from bntricks.recipes.classifiers import Fitted, Linear
 from bntricks.recipes.language import BM, Source
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """After a step, by chance: θ' ← a·θ' + (1 - a)·θ, where a = min(1 - 1/(step + 1), keep)."""
+    """A slow copy: with probability `rate` a step, θ' ← a·θ' + (1 - a)·θ, where
+    a = min(1 - 1/(step + 1), keep)."""
 
     name: str
     rate: float
@@ -34,17 +35,17 @@ class Average:
 
 
 def slow_copy(net: nn.Module) -> nn.Module:
-    """The network as it is now, in training mode, to be asked and averaged into, never trained."""
+    """Copy the network, in training mode, for averaging; it is never trained."""
     return copy.deepcopy(net).train().requires_grad_(False)
 
 
 @torch.no_grad()
 def targets(state: State, batch: Batch) -> Tensor:
-    """For each sample, the outputs of the copy that gives its class the highest probability. The
-    copies are in training mode, so this batch moves their φ."""
+    """Return, for each sample, the outputs of the copy that gives its class the highest
+    probability. The copies are in training mode, so this batch moves their φ."""
     rows, answers = Rows(state.lesson.t, batch.stored), []
     for net in state.averages.values():
-        with told(net, rows), state.arithmetic(batch.x):
+        with given_rows(net, rows), state.arithmetic(batch.x):
             answers.append(net(batch.x).float())
     outputs = torch.stack(answers)  # [copies, B, C]
     y = to_device(batch.y, outputs.device)
@@ -55,7 +56,7 @@ def targets(state: State, batch: Batch) -> Tensor:
 
 @torch.no_grad()
 def follow(state: State) -> None:
-    """Move the copies a little towards θ, at random times: a step is over."""
+    """Move the copies towards θ after a step, each with its own probability."""
     for average in state.method.averages:
         chance = torch.rand((), generator=state.averaging, dtype=torch.float64)
         if chance.numpy() < average.rate:
@@ -74,11 +75,11 @@ class OfAverage:
 
     @property
     def tracked(self) -> Source | None:
-        """The batch that moves the φ it predicts with, if the recipe's passes do not."""
+        """The batch that moves the φ used for prediction, if the recipe's passes do not."""
         return BM if self.phi == "own" else None
 
     def network(self, state: State) -> nn.Module:
-        """The network that labels are read off; for most classifiers it is the one that learns."""
+        """Return the network that predicts."""
         net = state.averages[self.name]
         if self.phi == "own":
             return net

@@ -1,7 +1,7 @@
-"""How a label is read off a network: its own linear layer, or the nearest class mean of iCaRL.
+"""How a label is read off a network: by its own linear layer, or by iCaRL's nearest class mean.
 
-A classifier is a value in a recipe. What it has to learn for that (`fit`) it learns when asked for
-scores, again after every change of the network, or once when a task ends, from the task's samples.
+A classifier is a value in a recipe. It is fitted either when scores are requested and the network
+has changed, or once when a task ends, from the task's samples.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ Fitted = dict[str, Tensor]
 
 
 class Classifier(Protocol):
-    """Turns inputs into a score for every class."""
+    """A way to score every class."""
 
     @property
     def fits(self) -> Literal["never", "when asked", "task end"]: ...
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
-        """Learn what `scores` needs, with the network in evaluation mode. Raw samples are those of
-        the finished task, if they were handed in."""
+        """Learn what `scores` needs, with the network in evaluation mode. `samples` are the raw
+        ones of the finished task, if they were given."""
         ...
 
     def scores(self, state: State, x: Tensor) -> Tensor:
-        """[B, C], of network inputs, by `state.net`, in the mode the caller has set."""
+        """Score network inputs, [B, C], by `state.net`, in the mode the caller has set."""
         ...
 
     def head(self, state: State) -> nn.Module | None:
-        """From features to the same scores, for export; None: the network's own head."""
+        """Return a module from features to scores, for export; None: the network's own head."""
         ...
 
 
@@ -68,13 +68,13 @@ LINEAR = Linear()
 
 @dataclass(frozen=True, slots=True)
 class NearestMean:
-    """The class whose stored samples have the nearest mean feature; minus the squared distance is
-    the score, and -inf that of a class without stored samples."""
+    """The class whose stored samples have the nearest mean feature. The score is minus the squared
+    distance, or -inf for a class without stored samples."""
 
     fits: Literal["when asked"] = "when asked"
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
-        """The classes that have exemplars, and the mean feature of each."""
+        """Compute the mean feature of each class that has exemplars."""
         memory = state.memory
         if not memory or memory.x is None:
             raise RuntimeError("no exemplars are stored yet: finish a task before predicting")
@@ -104,17 +104,17 @@ class NearestMean:
 
 
 def squared_distances(features: Tensor, means: Tensor) -> Tensor:
-    """[B, C], of every row of features to every mean.
+    """Measure the distance of every row of features to every mean, [B, C].
 
-    Around the centre of the means: `cdist` multiplies, ‖f‖² − 2⟨f, m⟩ + ‖m‖², and where features
-    share a large mean, the small differences between classes would be lost in the rounding.
+    Both are centred first: `cdist` computes ‖f‖² − 2⟨f, m⟩ + ‖m‖², and where features share a large
+    mean, the small differences between classes would be lost in rounding.
     """
     centre = means.mean(0)
     return torch.cdist(features - centre, means - centre) ** 2
 
 
 class MeanHead(nn.Module):
-    """`NearestMean.scores` as a module, in operations that every runtime has."""
+    """`NearestMean.scores` as a module, made of operations that every runtime has."""
 
     means: Tensor
     missing: Tensor

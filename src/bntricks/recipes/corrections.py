@@ -1,8 +1,7 @@
-"""Corrections of the head's bias towards new classes, by authors who blame the head and not φ. Each
-fits a few numbers when a task is over and rescores logits by them; θ and φ stay.
+"""Corrections of the head's bias towards new classes. Most fit a few numbers when a task is over
+and rescore logits by them; θ and φ stay, so one training can be read off by several.
 
-`@correction("name")` registers one. `Corrected` makes a classifier of it, so one training can be
-read off by several of them.
+`@correction("name")` registers one, and `Corrected` makes a classifier of it.
 """
 
 from __future__ import annotations
@@ -27,29 +26,28 @@ if TYPE_CHECKING:
 
 
 class Correction(Protocol):
-    """What is fitted, and how logits are rescored by it. A custom correction inherits from this
-    class and overrides what differs."""
+    """A correction of logits. Your own inherits from this class and overrides what differs."""
 
     beyond: ClassVar[Mapping[str, float]] = {}
-    """For each fitted tensor, [C], its value for outputs that the head has grown by since."""
+    """The value of each fitted tensor, [C], for outputs added to the head since."""
     needs_memory: ClassVar[bool] = False
-    """It looks at stored samples of old classes."""
+    """Whether it uses stored samples of old classes."""
     compares_lengths: ClassVar[bool] = False
-    """It compares the lengths of weights, which a cosine head leaves out."""
+    """Whether it compares the lengths of weights, which a cosine head ignores."""
     rescores: ClassVar[bool] = True
-    """It leaves training alone, and so can be read off the network that trains without it."""
+    """Whether it leaves training alone, so that it can be read off a network trained without it."""
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
-        """From the state as a task ends, in evaluation mode, and the task's raw samples. What was
-        fitted before is `state.fitted`."""
+        """Fit to the state as a task ends, in evaluation mode, and to the task's raw samples.
+        `state.fitted` is what was fitted before."""
         return {}
 
     def rescore(self, fitted: Fitted, logits: Tensor) -> Tensor:
-        """Scores [B, C] for logits [B, C]."""
+        """Return scores [B, C] for logits [B, C]."""
         return logits
 
     def applied(self, method: Method, name: str) -> Method:
-        """The method with this correction, under the name it is registered by."""
+        """Return the method with this correction, which is registered by this name."""
         return replace(method, classify=Corrected(name, self))
 
 
@@ -82,7 +80,7 @@ class Corrected:
         return self.rescored(state.fitted, LINEAR.scores(state, x).float())
 
     def grown(self, fitted: Fitted, outputs: int) -> Fitted:
-        """What was fitted, for a head that has so many outputs now."""
+        """Extend what was fitted to a head that has grown to `outputs`."""
         beyond = self.correction.beyond
         return {
             name: F.pad(values, (0, outputs - len(values)), value=beyond[name])
@@ -90,7 +88,7 @@ class Corrected:
         }
 
     def rescored(self, fitted: Fitted, logits: Tensor) -> Tensor:
-        """The logits themselves, as long as nothing is fitted."""
+        """Rescore logits, once something is fitted."""
         return self.correction.rescore(fitted, logits) if fitted else logits
 
     def head(self, state: State) -> nn.Module:
@@ -101,7 +99,7 @@ class Corrected:
 
 
 class CorrectedHead(nn.Module):
-    """`Corrected.scores` of features, as a module."""
+    """`Corrected.scores` as a module from features."""
 
     def __init__(self, linear: nn.Linear, corrected: Corrected, fitted: Fitted) -> None:
         super().__init__()
@@ -122,22 +120,16 @@ class Uncorrected(Correction):
 
 
 @correction("wa")
-class Aligning(Correction):
-    """WA (Zhao et al. 2020): the new rows of the head are scaled for good, and the next task starts
-    from there."""
+@dataclass(frozen=True)
+class AlignWeights(Correction):
+    """WA (Zhao et al. 2020): a stage that scales the new classes' rows of the head, so that on
+    average they are as long as those of the old classes. The next task starts from there."""
 
     compares_lengths = True
     rescores = False
 
     def applied(self, method: Method, name: str) -> Method:
-        align = AlignWeights()
-        return method if align in method.stages else replace(method, stages=(align, *method.stages))
-
-
-@dataclass(frozen=True, slots=True)
-class AlignWeights:
-    """WA (Zhao et al. 2020): the new classes' rows of the head, scaled so that on average they are
-    as long as those of the old classes. The next task starts from there."""
+        return method if self in method.stages else replace(method, stages=(self, *method.stages))
 
     @torch.no_grad()
     def __call__(self, state: State, samples: Batch | None) -> None:
@@ -150,7 +142,7 @@ class AlignWeights:
 
 @torch.no_grad()
 def alignment(state: State) -> float:
-    """Mean length of the old classes' rows of the head over that of the new ones; 1 in task 1."""
+    """Divide the mean length of the head's old rows by that of its new ones; 1 in task 1."""
     if not state.lesson.old:
         return 1.0
     length = torch.linalg.vector_norm(last_linear(state.net).weight, dim=1)
@@ -160,8 +152,8 @@ def alignment(state: State) -> float:
 
 @correction("wa-eval")
 class Aligned(Correction):
-    """WA for prediction alone: the new rows of the head, scaled to the mean
-    length of the old ones. Biases are not scaled."""
+    """WA for prediction alone: the head's new rows, scaled to the mean length of the old ones.
+    Biases are not scaled."""
 
     beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "bias": 0.0}
     compares_lengths = True
@@ -181,9 +173,8 @@ class Aligned(Correction):
 class BiasCorrection(Correction):
     """BiC (Wu et al. 2019), its second stage: z → a·z + b for the newest classes' logits.
 
-    The authors fit a and b on images that they hold out. Here nothing is held out: they are fitted
-    on the memory, in which every class weighs the same. A memory that was learned by heart
-    understates the bias.
+    The authors fit a and b on held-out images. Here they are fitted on the memory, with the same
+    weight for every class; a memory that was learned by heart understates the bias.
     """
 
     beyond: ClassVar[Mapping[str, float]] = {"scale": 1.0, "shift": 0.0}
@@ -198,7 +189,7 @@ class BiasCorrection(Correction):
             place = torch.full((len(new),), -1)
             place[columns] = torch.arange(len(columns))
             y = place[memory.y[: len(memory)]]
-            known = y >= 0  # a blurry stream brings samples of classes still to come
+            known = y >= 0  # a blurry stream has samples of classes still to come
             logits = state.outputs(memory.x[: len(memory)])[:, columns].cpu()
             a, b = fit_bias(logits[known], y[known], new.cpu()[columns])
         scale, shift = torch.where(new, a, 1.0), torch.where(new, b, 0.0)
@@ -211,11 +202,11 @@ class BiasCorrection(Correction):
 def fit_bias(
     logits: Tensor, y: Tensor, new: Tensor, *, penalty: float = 0.1, steps: int = 200
 ) -> tuple[float, float]:
-    """a and b of the columns that are `new`, for cross-entropy in which every class that is there
-    weighs the same, plus penalty·b²/2.
+    """Fit a and b of the `new` columns, by cross-entropy with the same weight for every class that
+    is there, plus penalty·b²/2.
 
-    Two hundred steps of gradient descent from (1, 0), with the authors' rate of 0.1, or less where
-    large logits would make it overshoot, and their momentum of 0.9. No further: on a memory without
+    Gradient descent starts from (1, 0), at the authors' rate of 0.1, or less where large logits
+    would make it overshoot, and their momentum of 0.9. It stops after `steps`: on a memory without
     a mistake the best a is infinite.
     """
     z = logits.double()
@@ -240,9 +231,9 @@ def fit_bias(
 @correction("il2m")
 class Rectified(Correction):
     """IL2M (Belouadah & Popescu 2019): where a new class wins, the probability of each old class is
-    raised by how sure the network was of it when it was new, over how sure it is now.
+    multiplied by the network's confidence in it when it was new, over its confidence now.
 
-    Scores are probabilities among the classes seen, so that all factors are positive.
+    Scores are probabilities among the classes seen.
     """
 
     beyond: ClassVar[Mapping[str, float]] = {
@@ -280,8 +271,8 @@ class Rectified(Correction):
 
 @correction("prior")
 class Prior(Correction):
-    """Logit adjustment after training: the log of each class's share of the samples that moved θ in
-    this task, those of the memory included, is taken off its logit. Classes not seen are out."""
+    """Logit adjustment after training: each logit less the log of its class's share of the samples
+    that moved θ in this task, replayed ones included. Classes not seen yet score -inf."""
 
     beyond: ClassVar[Mapping[str, float]] = {"adjustment": -torch.inf}
 
@@ -297,7 +288,7 @@ class Prior(Correction):
 
 
 def _mask(state: State, classes: tuple[int, ...]) -> Tensor:
-    """Which outputs of the head stand for these classes."""
+    """Mark the head's outputs of these classes."""
     weight = last_linear(state.net).weight
     mask = torch.zeros(len(weight), dtype=torch.bool)
     mask[list(classes)] = True
@@ -309,7 +300,7 @@ def _probabilities(logits: Tensor, seen: Tensor) -> Tensor:
 
 
 def _mean_of_own_class(p: Tensor, y: Tensor) -> Tensor:
-    """For each class, the mean probability of it over its samples; NaN if there are none."""
+    """Average, for each class, its probability over its samples; NaN if there are none."""
     y = y.to(p.device)
     sums = p.new_zeros(p.shape[1]).index_add(0, y, p.gather(1, y[:, None])[:, 0])
     return sums / torch.bincount(y, minlength=p.shape[1])

@@ -1,4 +1,4 @@
-"""The memory of GSS (Aljundi et al. 2019), whose policy compares gradients of single samples."""
+"""The memory policy of GSS (Aljundi et al. 2019), which compares gradients of single samples."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class GradientGreedy(Policy):
-    """Keep samples whose gradients point away from those already kept.
+    """A memory of samples whose gradients point away from each other.
 
     A sample's score is 1 plus the largest cosine between its gradient and those of some stored
-    ones, so from 0 (unlike all) to 2. While there is room, samples enter with their batch's
-    score. After that, only a batch unlike all references gets a closer look (the gate), and each
-    of its samples may replace a stored one: likely if that one is much like the others.
+    samples, from 0 (unlike all) to 2. While there is room, samples enter with the score of their
+    batch. After that, each sample of a batch whose score is below the gate may replace a stored
+    one, the likelier the more that one is like the others.
     """
 
     looks_inside = True
@@ -65,7 +65,7 @@ class GradientGreedy(Policy):
     def _replace(
         self, memory: Memory, samples: Batch, own: Array, first: int, *, task: int
     ) -> None:
-        """One sample after the other: each draw depends on what the one before has changed."""
+        """Replace stored samples one by one, as each draw depends on the replacements before."""
         scores = memory.scores.numpy()
         draws = torch.rand(len(samples), 2, generator=memory.insertion, dtype=torch.float64).numpy()
         placed: dict[int, int] = {}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """A batch of the step, by name. In a step each is drawn once."""
+    """A batch of a step, drawn once a step."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class Source:
         return Union(self, other)
 
     def symbols(self) -> Iterator[Symbol]:
-        """The plain symbols it is made of."""
+        """Yield the plain symbols it is made of."""
         for part in fields(self):  # type: ignore[arg-type]
             if isinstance(source := getattr(self, part.name), Source):
                 yield from source.symbols()
@@ -50,7 +50,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Symbol(Source):
-    """A batch that is handed in or drawn."""
+    """A batch that is given or drawn, by name."""
 
     name: str
 
@@ -63,7 +63,7 @@ class Symbol(Source):
 
 @dataclass(frozen=True, slots=True)
 class Union(Source):
-    """Both in one batch."""
+    """Two batches in one."""
 
     left: Source
     right: Source
@@ -74,7 +74,7 @@ class Union(Source):
 
 @dataclass(frozen=True, slots=True)
 class Copies(Source):
-    """t-1 copies that weigh as much as one (ER-Balance-Batch)."""
+    """t-1 copies of a batch that weigh as much as one (ER-Balance-Batch)."""
 
     of: Source
 
@@ -84,7 +84,7 @@ class Copies(Source):
 
 @dataclass(frozen=True, slots=True)
 class Blended(Source):
-    """Its images and labels blended with one another (mixup, by shares from Beta(α, α))."""
+    """A batch with images and labels blended (mixup, by shares from Beta(α, α))."""
 
     of: Source
     alpha: float
@@ -95,7 +95,7 @@ class Blended(Source):
 
 @dataclass(frozen=True, slots=True)
 class Balanced(Source):
-    """The memory batch and as much of the current one as makes the classes even."""
+    """The memory batch plus as many current samples as make the classes even."""
 
     current: Source
     memory: Source
@@ -113,7 +113,7 @@ balanced = Balanced
 
 
 def blended(source: Source, alpha: float) -> Source:
-    """The batch blended with itself, or as it is if α is 0."""
+    """Blend the images of a batch; α = 0 leaves it as it is."""
     return Blended(source, alpha) if alpha else source
 
 
@@ -135,7 +135,7 @@ class Pass:
 
     @property
     def features(self) -> Tensor:
-        """[B, F], what the head saw, for losses that ask for it."""
+        """The features [B, F] that the head saw, for losses that ask for them."""
         if self.seen_by_head is None:
             raise UserError("only a loss that asks for features has them: @loss(…, features=True)")
         return self.seen_by_head
@@ -143,22 +143,22 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A named loss; applied to a batch symbol it is an update of one term."""
+    """A named loss; applied to a batch symbol it makes an update of one term."""
 
     name: str
     of: Callable[[Pass], Tensor] = field(repr=False)
     features: bool = False
-    """It reads `Pass.features`."""
+    """Whether it reads `Pass.features`."""
     each_class_once: bool = False
-    """It is wrong for samples whose class belongs to another task."""
+    """Whether it is wrong for samples whose class belongs to another task."""
     blends: bool = False
-    """It knows the labels that are blended into a sample's own."""
+    """Whether it handles blended labels."""
 
     def __call__(self, source: Source) -> Update:
         return Update((Term(self, source),))
 
     def value(self, seen: Pass) -> Tensor:
-        """The loss of a pass, refused if it is not one number in a tensor on the pass's device."""
+        """Return the loss of a pass; it must be one number, in a tensor on the pass's device."""
         value = self.of(seen)
         if not isinstance(value, Tensor):
             given = f"a {type(value).__name__}"
@@ -207,7 +207,7 @@ class Update:
 
 
 class MemoryShare:
-    """λ: `lam * icarl(Bb)`."""
+    """λ, the memory's size over the task's: `lam * icarl(Bb)`."""
 
     def __mul__(self, update: Update) -> Update:
         return Update(tuple(replace(t, shared=True) for t in update.terms))
@@ -217,9 +217,9 @@ lam = MemoryShare()
 
 
 class Projection(Protocol):
-    """Entered before an update's passes, left after them to correct the gradient in `.grad`. If it
-    reads a batch of the step, that is its `draws`, and if it needs so many stored samples of every
-    task, they are its `least_per_task`."""
+    """A context around an update's passes that corrects the gradient in `.grad`. It may name the
+    batch of the step that it reads (`draws`) and how many stored samples of every task it needs
+    (`least_per_task`)."""
 
     @property
     def forwards(self) -> str:
@@ -229,7 +229,7 @@ class Projection(Protocol):
 
 
 Stage = Callable[["State", "Batch | None"], None]
-"""A function of the state and the finished task's raw samples, if they were handed in."""
+"""A function of the state and of the finished task's raw samples, if they were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Method:
     updates: Sequence[Update]
     """Which batches move θ, by which losses: one optimiser step each."""
     ema: Source | None = None
-    """Which batch moves φ; None: every forward does, the conventional way."""
+    """Which batch moves φ; None: every forward does, as usual."""
     memory: Policy | None = None
     """What is kept, and when."""
     classify: Classifier = LINEAR
@@ -249,19 +249,19 @@ class Method:
     teacher: Literal["previous", "recorded"] | None = None
     """Whose outputs are targets: the network before this task, or outputs recorded at its start."""
     averages: Sequence[Average] = ()
-    """Slow copies of the network, of which the better one on each replayed sample sets targets."""
+    """Slow copies of the network that set the targets of replayed samples."""
     decay: float = 0.0
     """δ in δ‖θ‖²."""
     prepare: Callable[[State, Batch], None] | None = None
-    """What is done before a task is learned, with all its raw samples."""
+    """What happens before a task is learned, given all its raw samples."""
     stages: Sequence[Stage] = ()
-    """What is done when a task has been learned, in this order, before anyone predicts."""
+    """What happens when a task has been learned, in this order, before any prediction."""
     reads_ema: bool = False
-    """φ is read inside a task, so no tracking pass may be left out."""
+    """Whether φ is read inside a task, so that no tracking pass may be left out."""
     joint: bool = False
-    """All tasks are learned at once, after the last has come."""
+    """Whether all tasks are learned at once, after the last."""
     together: bool = False
-    """All batches of an update go through one forward, and each term sees its own rows."""
+    """Whether all batches of an update share one forward; each loss term sees its own rows."""
 
     def __post_init__(self) -> None:
         for name in ("updates", "stages", "averages"):
@@ -276,60 +276,60 @@ class Method:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The batches of the parameter passes, in order, each once an update."""
+        """The batches that move θ, in order, each once an update."""
         return tuple(source for update in self.updates for source in self.passes(update))
 
     def passes(self, update: Update) -> tuple[Source, ...]:
-        """The batches that an update passes through the network."""
+        """List the batches that an update passes through the network."""
         sources = tuple(dict.fromkeys(term.source for term in update.terms))
         return (reduce(Union, sources),) if self.together else sources
 
     @property
     def replayed(self) -> frozenset[Symbol]:
-        """The symbols of replay that θ is trained on."""
+        """The replayed symbols that θ is trained on."""
         return REPLAYED.intersection(s for source in self.sources for s in source.symbols())
 
     @property
     def joins_replay(self) -> bool:
-        """Some forward has the current batch and a replayed one in it."""
+        """Whether some forward has both the current batch and a replayed one."""
         unions = (set(s.symbols()) for s in self.sources if isinstance(s, Union))
         return any(Bt in symbols and symbols & REPLAYED for symbols in unions)
 
     @property
     def mixes(self) -> bool:
-        """The loader mixes the memory into the task's own samples."""
+        """Whether the loader mixes the memory into the task's own samples."""
         return any(Bmix in source.symbols() for source in self.sources)
 
     @property
     def runs_over_a_moving_memory(self) -> bool:
-        """What a task runs over cannot be made again in its middle: the memory has moved on."""
+        """Whether an epoch's samples cannot be rebuilt in its middle, as the memory has changed."""
         return self.mixes and self.memory is not None and self.memory.fills == "step"
 
     @property
     def weighs_by_size(self) -> bool:
-        """Some term has the weight λ, which depends on the task's size."""
+        """Whether a term has the weight λ, which depends on the task's size."""
         return any(term.shared for update in self.updates for term in update.terms)
 
     @property
     def tracks_apart(self) -> bool:
-        """φ needs a forward of its own: no parameter pass sees the tracked batch."""
+        """Whether φ needs a forward of its own, because θ is not trained on the tracked batch."""
         return self.ema is not None and self.ema not in self.sources
 
     @property
     def lets_phi_reach_theta(self) -> bool:
-        """Something that θ depends on may be made with φ: targets, what is stored, a stage."""
+        """Whether θ may depend on φ: by targets, stored outputs or a stage."""
         made_at_ends = self.teacher or self.averages or self.prepare or self.stages
         stores_at_ends = self.memory is not None and self.memory.fills == "task end"
         return bool(self.reads_ema or made_at_ends or stores_at_ends)
 
     @property
     def sets_ema(self) -> Source | None:
-        """The batch that φ stands for when a task is over, if a stage sets it: its `sets_ema`."""
+        """The batch whose statistics a stage gives φ when a task is over (`sets_ema`), if any."""
         return next((s for stage in self.stages if (s := getattr(stage, "sets_ema", None))), None)
 
     def columns(self) -> dict[str, str | float | None]:
-        """Its row of the ablation table; the share of φ is the newest task's as task 5 ends."""
-        from bntricks.recipes.phi_share import new_share  # which is written in these words
+        """Return its row of the ablation table; the share of φ is as task 5 ends."""
+        from bntricks.recipes.phi_share import new_share  # which imports this module
 
         symbols = {symbol for source in self.sources for symbol in source.symbols()}
         return {

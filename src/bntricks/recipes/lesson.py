@@ -1,6 +1,4 @@
-"""What is being learned at the moment: the number of a task, its classes, and those before."""
-
-from __future__ import annotations
+"""The task at hand: its number, its classes, and those before."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +8,13 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What is being learned: task number `t` (from 1), its classes, those before, its size."""
+    """The task at hand: its number `t` (from 1), its classes, those before, its size."""
 
     t: int = 0
     new: tuple[int, ...] = ()
     old: tuple[int, ...] = ()
     size: int = 0
-    visitors: tuple[int, ...] = ()  # classes of other tasks that some of its samples are of
+    visitors: tuple[int, ...] = ()  # classes of other tasks among its samples
 
     @property
     def seen(self) -> tuple[int, ...]:
@@ -24,20 +22,20 @@ class Lesson:
 
     @property
     def announced(self) -> set[int]:
-        """The classes that its samples may be of."""
+        """The classes that its samples may have."""
         return {*self.seen, *self.visitors}
 
 
 def next_lesson(
     before: Lesson, classes: Sequence[int], size: int = 0, visitors: Sequence[int] = ()
 ) -> Lesson:
-    """The task after another one. A class that comes again is new, not old."""
+    """Return the task after another one. A class that comes again is new, not old."""
     old = tuple(label for label in before.seen if label not in classes)
     return Lesson(before.t + 1, tuple(classes), old, size, tuple(visitors))
 
 
 def unannounced_lesson(before: Lesson, y: Tensor) -> Lesson:
-    """Where there are no tasks: the classes of a batch are new, all others ever seen are old."""
+    """Return the lesson of a batch without tasks: its classes are new, all others are old."""
     return replace(next_lesson(before, sorted(set(y.tolist()))), t=1)
 
 

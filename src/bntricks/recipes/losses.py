@@ -1,6 +1,4 @@
-"""The losses of the recipes: functions of a `Pass`, which has the logits [B, C] and the batch."""
-
-from __future__ import annotations
+"""The losses of the recipes: functions of a `Pass`, with its logits [B, C] and its batch."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,16 +16,16 @@ __all__ = ["ace", "ce", "ce_seen", "fdr", "icarl", "kd", "las", "loss", "lwf"]
 def loss(
     name: str, *, features: bool = False, each_class_once: bool = False, blends: bool = False
 ) -> Callable[[Callable[[Pass], Tensor]], Loss]:
-    """Name a loss function, so that recipes can apply it to batch symbols. With `features`, it is
-    also given what the head saw. With `each_class_once`, it is wrong for samples of a class that
-    came in an earlier task or is still to come. With `blends`, it can be applied to a blended
-    batch, whose samples have a `partner` label as well."""
+    """Name a loss function, so that recipes can apply it to batch symbols. With `features`, it can
+    read what the head saw. `each_class_once` says that it is wrong for samples of other tasks'
+    classes, `blends` that it can be applied to a blended batch, whose samples also have a `partner`
+    label."""
     return lambda function: Loss(name, function, features, each_class_once, blends)
 
 
 @loss("CE", blends=True)
 def ce(p: Pass) -> Tensor:
-    """Softmax cross-entropy over all C outputs, seen or not; a (weighted) mean over the batch."""
+    """Softmax cross-entropy over all C outputs, seen or not: a (weighted) mean over the batch."""
     batch, device = p.batch, p.logits.device
     y = to_device(batch.y, device)
     if batch.weight is None and batch.partner is None:
@@ -53,8 +51,7 @@ def ce_seen(p: Pass) -> Tensor:
 
 @loss("ACE")
 def ace(p: Pass) -> Tensor:
-    """Cross-entropy among the classes in the batch and those that no task has had yet, from the
-    second task on: no old class that is absent is pushed down (ER-ACE)."""
+    """Cross-entropy without the old classes that the batch lacks: it pushes none down (ER-ACE)."""
     if not p.lesson.old:
         return ce.of(p)
     absent = set(p.lesson.seen) - set(_labels(p).tolist())
@@ -64,8 +61,7 @@ def ace(p: Pass) -> Tensor:
 
 @loss("LAS")
 def las(p: Pass) -> Tensor:
-    """Cross-entropy of logits to which the log of each class's count in the batch is added; absent
-    classes take no part (ER-LAS)."""
+    """Cross-entropy of logits plus the log of each class's count in the batch (ER-LAS)."""
     counts = torch.bincount(_labels(p), minlength=p.logits.shape[1])
     log_counts = to_device(counts.float().log(), p.logits.device)
     return F.cross_entropy(p.logits + log_counts, to_device(p.batch.y, p.logits.device))
@@ -73,11 +69,11 @@ def las(p: Pass) -> Tensor:
 
 @loss("KD")
 def kd(p: Pass) -> Tensor:
-    """Mean squared distance to the logits stored with the samples (DER, DER++), for each sample
-    over those it was stored with: the head may have grown since."""
+    """Mean squared distance to the logits stored with the samples (DER, DER++), over the outputs
+    that each was stored with: the head may have grown since."""
     stored = _beside(p.batch)
     known = ~stored.isnan()
-    # Exactly 1 for a sample that knows all, and no count waits for the device.
+    # Exactly 1 for a sample with all outputs; no count waits for the device.
     scale = (known.shape[1] / known.sum(1, keepdim=True)).sqrt()
     now = torch.where(known, p.logits[:, : stored.shape[1]], 0.0)
     return F.mse_loss(scale * now, scale * torch.where(known, stored, 0.0))
@@ -106,8 +102,8 @@ def fdr(p: Pass) -> Tensor:
 
 @loss("iCaRL", each_class_once=True)
 def icarl(p: Pass) -> Tensor:
-    """Binary cross-entropy over the classes seen: the previous network's sigmoids for old classes,
-    whatever the sample's label, and one-hot for new ones."""
+    """Binary cross-entropy over the classes seen. Targets are the previous network's sigmoids for
+    old classes, whatever the sample's label, and one-hot for new ones."""
     new = _columns(p.lesson.new, p.logits)
     y = to_device(p.batch.y, p.logits.device)
     target = (y[:, None] == new).to(p.logits.dtype)

@@ -1,7 +1,4 @@
-"""How a network is trained, and what is done to a method's recipe: options of a run. Those that a
-step and its losses read are keywords of a `Learner` too. Nothing here needs torch."""
-
-from __future__ import annotations
+"""Options of training and of a method's recipe. Nothing here needs torch."""
 
 from typing import Annotated, Literal
 
@@ -54,7 +51,7 @@ class TrainingOptions(Options):
 
 
 class RecipeOptions(Options):
-    """What a recipe does when a task is over, besides what the method says."""
+    """What a recipe does when a task is over, in addition to the method's own."""
 
     correct: str = "none"
     """How the head's bias towards new classes is corrected when a task is over: `none`; `wa` aligns

@@ -1,11 +1,8 @@
-"""Whose statistics φ holds: every recipe has a tracker, named or not, and how much of φ belongs to
-the newest task when it ends follows from the recipe.
+"""The newest task's share of φ when it ends, which follows from the recipe.
 
-Assumed are the paper's batches, tasks with equally many classes, momentum 0.1, and, for a loader
-that mixes the memory into the task, the sizes of Seq-CIFAR-10.
+It assumes the paper's batches, tasks with equally many classes, momentum 0.1 and, for a loader that
+mixes the memory into the task, the sizes of Seq-CIFAR-10.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from math import comb
@@ -28,11 +25,11 @@ from bntricks.recipes.language import (
 BATCH, MOMENTUM = 32, 0.1
 KNOWN = {Bt, BM, BM2, Bp, Bmix}
 MIXED = 10_000 / 10_500
-"""A task of Seq-CIFAR-10, beside a memory of 500 images."""
+"""The share of a task of Seq-CIFAR-10, with a memory of 500 images."""
 
 
 def new_share(method: Method, t: int) -> float | None:
-    """The newest task's share of φ as task t ends; None if it depends on more than the recipe."""
+    """Compute the newest task's share of φ as task t ends; None if the recipe leaves it open."""
     if t == 1:
         return 1.0
     if method.joint:
@@ -58,7 +55,7 @@ def new_share(method: Method, t: int) -> float | None:
 
 
 def _batch(source: Source, t: int, stored: float) -> tuple[float, float]:
-    """How many rows a batch has, and the expected share of new ones."""
+    """Count a batch's rows, and compute the expected share of new ones."""
     match source:
         case Union(left, right):
             (first, new), (second, also) = _batch(left, t, stored), _batch(right, t, stored)
@@ -78,8 +75,7 @@ def _batch(source: Source, t: int, stored: float) -> tuple[float, float]:
 
 
 def _balanced(t: int, stored: float) -> Iterator[tuple[float, int, float]]:
-    """Chance, size and share of new rows of B_b, for each count of fresh rows in the memory
-    batch."""
+    """Yield the probability, size and new share of B_b for each number of new rows in memory."""
     for fresh in range(BATCH + 1):
         chance = comb(BATCH, fresh) * stored**fresh * (1 - stored) ** (BATCH - fresh)
         take = taken(BATCH, fresh, BATCH, new=1, old=t - 1)

@@ -1,8 +1,8 @@
 """What is kept in memory, and when: after every step, or when a task ends.
 
-A policy is a value in a recipe. `update` is called at its time: with the batch of the step (raw
-samples, and the logits they got), or with all raw samples of the finished task. Those stay on the
-host if the device has no room for them; `state.features` and `devices.take` bring over a part.
+A policy is a value in a recipe. Its `update` is called with the batch of the step (raw samples, and
+their logits), or with all raw samples of the finished task. Those stay on the host if the device
+has no room for them; `state.features` and `devices.take` bring over a part.
 """
 
 from __future__ import annotations
@@ -26,34 +26,33 @@ if TYPE_CHECKING:
 
 
 class Policy(Protocol):
-    """What is kept, and when. A custom policy inherits from this class and overrides what
-    differs."""
+    """What is kept, and when. Your own inherits from this class and overrides what differs."""
 
     fills: ClassVar[Literal["step", "task end"]] = "step"
     one_each: ClassVar[Literal["class", "task"] | None] = None
-    """The memory must hold at least one sample of each of these."""
+    """What the memory must hold at least one sample of."""
     needs_task_count: ClassVar[bool] = False
-    """It shares out the memory among all tasks in advance."""
+    """Whether it shares out the memory among all tasks in advance."""
     moves_ema: ClassVar[bool] = False
-    """It passes batches through the network in training mode, which move φ unless the recipe names
-    the batch that does."""
+    """Whether it passes batches through the network in training mode, which move φ unless the
+    recipe names the batch that does."""
     looks_inside: ClassVar[bool] = False
-    """It reads gradients inside the layers, which compiled passes do not show."""
+    """Whether it reads gradients inside the layers, which compiled passes do not show."""
     each_class_once: ClassVar[bool] = False
-    """It keeps samples of a class when its task ends, and never again."""
+    """Whether it keeps samples of a class when its task ends, and never again."""
     splits: ClassVar[bool] = False
-    """It decides by samples and generators alone, so that all ranks of a run decide alike."""
+    """Whether it decides by samples and generators alone, so that all ranks decide alike."""
 
     def new_share(self, t: int) -> float | None:
-        """The newest task's share of the memory as task t ends, None if it is not known."""
+        """Return the newest task's share of the memory as task t ends; None if unknown."""
         return 0.0 if self.fills == "task end" else None
 
     def update(self, state: State, samples: Batch) -> None:
-        """Keep what is to be kept of these samples."""
+        """Keep some of these samples."""
 
     def adopt(self, state: State, samples: Batch) -> None:
-        """Fill the memory of a network that was trained elsewhere with samples of its classes, as
-        this policy would have: by default, the same number of each class."""
+        """Fill the memory of a network that was trained elsewhere with samples of its classes, by
+        default with the same number of each."""
         keep_evenly(state, samples)
 
 
@@ -83,8 +82,8 @@ class Reservoir(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Even(Policy):
-    """The same number of samples of every class, as far as there are, drawn when a task ends: each
-    sample is offered once, so no two in the memory are the same one."""
+    """The same number of samples of every class, as far as there are. They are drawn when a task
+    ends, so no sample is in the memory twice."""
 
     fills = "task end"
 
@@ -101,8 +100,8 @@ class Even(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Herding(Policy):
-    """iCaRL's exemplars: per class, the samples whose mean follows the class mean best, in order,
-    so that the first m of them are the best m. Equal shares for all classes seen, floored."""
+    """iCaRL's exemplars: of each class, the samples whose mean is nearest to the class mean, in
+    order, so that the first m are the best m. Equal shares for all classes seen, floored."""
 
     fills = "task end"
     one_each = "class"
@@ -156,8 +155,8 @@ class PerTask(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class Outputs(Policy):
-    """FDR: samples with the outputs of the network that has just learned them; equal shares for
+class StoredOutputs(Policy):
+    """FDR: samples with the outputs of the network that has just learned them, in equal shares for
     all tasks seen. The pass that makes the outputs ends with the batch that fills the share."""
 
     fills = "task end"
@@ -173,7 +172,7 @@ class Outputs(Policy):
         fill_empty_slots(state)
         keep = [memory.of_task(task)[:share] for task in range(1, t)]
         memory.keep(np.concatenate([np.empty(0, np.int64), *keep]))
-        # Whole batches go through the network, as in training; the last is stored in part.
+        # Whole batches pass through the network, as in training; the last is stored in part.
         for number, part in enumerate(
             shuffled(len(samples), state.options.batch, memory.insertion)
         ):
@@ -192,7 +191,7 @@ class Outputs(Policy):
 
 
 def herd(features: Tensor, count: int) -> Tensor:
-    """Greedily pick rows so that the mean of the first k is as near the mean of all as it gets."""
+    """Pick rows greedily so that the mean of the first k is near the mean of all (iCaRL)."""
     features = features.cpu().double()  # many small steps: a GPU would only wait
     mean, total = features.mean(0), torch.zeros_like(features[0])
     squares = (features**2).sum(1)
@@ -208,7 +207,7 @@ def herd(features: Tensor, count: int) -> Tensor:
 
 
 def keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
-    """Fill the memory with the same number of each class, with the logits they get if asked to."""
+    """Fill the memory with the same number of each class, with their `logits` if requested."""
     memory = stored(state)
     chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
     if logits:
@@ -218,7 +217,7 @@ def keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
 
 
 def evenly(y: Tensor, count: int, generator: Generator) -> Tensor:
-    """Random rows, the same number of each class as far as there are, in random order."""
+    """Draw rows, the same number of each class as far as there are, in random order."""
     order = torch.randperm(len(y), generator=generator)
     rank = torch.empty(len(y), dtype=torch.int64)  # of a row within its class
     for label in set(y.tolist()):
@@ -229,13 +228,13 @@ def evenly(y: Tensor, count: int, generator: Generator) -> Tensor:
 
 
 def rows(batch: Batch, index: Tensor) -> Batch:
-    """These rows of raw samples."""
+    """Select raw samples; without ids, they get their positions as ids."""
     ids = batch.ids[index] if batch.ids is not None else index
     return Batch(take(batch.x, index, batch.x.device), batch.y[index], ids=ids)
 
 
 def equal_share(memory: Memory, parties: int, what: str) -> int:
-    """Slots for each of so many classes or tasks, floored."""
+    """Divide the memory among classes or tasks, floored."""
     if memory.capacity < parties:
         raise ValueError(
             f"a memory of {memory.capacity} cannot keep a sample of each of {parties} {what}"

@@ -1,9 +1,5 @@
 """Gradients corrected so that no past task gets worse: GEM (Lopez-Paz & Ranzato 2017) and A-GEM
-(Chaudhry et al. 2019).
-
-Each is a context around an update's passes. Memory passes are conventional:
-in training mode, they move φ.
-"""
+(Chaudhry et al. 2019). Their memory passes move φ, as usual in training mode."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 CHUNK = 1 << 16
-"""Columns of a Gram product at a time: products in float32, their sums in float64."""
+"""Columns of a Gram matrix at a time; products are in float32, their sums in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +32,9 @@ class Cone:
     """GEM: the nearest gradient that increases no past task's loss, to first order."""
 
     least_per_task: ClassVar[int] = 2  # one sample has no variance
+    forwards: ClassVar[str] = "t-1"
     margin: float = 0.5
     ridge: float = 1e-3
-
-    @property
-    def forwards(self) -> str:
-        return "t-1"
 
     @contextmanager
     def __call__(self, draws: Draws) -> Iterator[None]:
@@ -71,13 +64,10 @@ class Cone:
 
 @dataclass(frozen=True, slots=True)
 class HalfSpace:
-    """A-GEM: the part of the gradient that works against the memory batch is taken out."""
+    """A-GEM: the gradient without the part that works against the memory batch."""
 
     draws: ClassVar[Source] = BM
-
-    @property
-    def forwards(self) -> str:
-        return "1"
+    forwards: ClassVar[str] = "1"
 
     @contextmanager
     def __call__(self, draws: Draws) -> Iterator[None]:
@@ -98,7 +88,7 @@ class HalfSpace:
 
 
 def half_space(gradient: list[Tensor], reference: list[Tensor]) -> None:
-    """g ← g − (⟨g, r⟩ / ⟨r, r⟩) r where ⟨g, r⟩ < 0, in place, so that then ⟨g, r⟩ ≥ 0."""
+    """Project in place: g ← g − (⟨g, r⟩ / ⟨r, r⟩) r where ⟨g, r⟩ < 0, so that ⟨g, r⟩ ≥ 0."""
     along, length = _dots((gradient, reference), (reference, reference))
     if along < 0 < length:
         for g, r in zip(gradient, reference, strict=True):
@@ -106,12 +96,12 @@ def half_space(gradient: list[Tensor], reference: list[Tensor]) -> None:
 
 
 def cone_weights(products: Array, against: Array, *, margin: float, ridge: float) -> Array:
-    """v = argmin ½ v'(GG' + εI)v + (Gg)'v with v ≥ γ, as a non-negative least squares problem.
+    """Solve v = argmin ½ v'(GG' + εI)v + (Gg)'v with v ≥ γ, as non-negative least squares.
 
     With v = γ + u the objective is ½ u'Qu + q'u, u ≥ 0, and with Q = A'A it is half of
     ‖Au + A⁻ᵀq‖² up to a constant. A comes from eigenvalues, which a singular system has too.
     """
-    # Importing it takes a third of a second, which no other method should have to wait.
+    # The import takes a third of a second, which only GEM should pay.
     from scipy.optimize import nnls
 
     q = (products + products.T) / 2 + ridge * np.eye(len(products))
@@ -123,8 +113,8 @@ def cone_weights(products: Array, against: Array, *, margin: float, ridge: float
 
 
 def gram_matrix(rows: Tensor) -> Array:
-    """All inner products of the rows. Over millions of columns a float32 sum loses the third
-    digit; chunks summed in float64 lose none that matter, and stay in cache."""
+    """Compute all inner products of the rows, in chunks summed in float64: over millions of columns
+    a float32 sum loses the third digit."""
     products = torch.stack([chunk @ chunk.T for chunk in torch.split(rows, CHUNK, dim=1)])
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64)
     for product in products.cpu():
@@ -133,14 +123,14 @@ def gram_matrix(rows: Tensor) -> Array:
 
 
 def _learn(state: State, batch: Batch) -> None:
-    """The gradient of this batch's cross-entropy, alone in `.grad`."""
+    """Leave the gradient of this batch's cross-entropy in `.grad`."""
     state.optimiser.zero_grad()
     y = to_device(batch.y, batch.x.device)
     F.cross_entropy(state.forward(batch.x), y).backward()  # type: ignore[no-untyped-call]
 
 
 def _replayed(state: State, task: int) -> Batch:
-    """All that is stored of a task, augmented."""
+    """Read all stored samples of a task, augmented."""
     raw = stored(state).read(torch.from_numpy(stored(state).of_task(task)))
     return Batch(state.view(raw.x, state.replay_augmentation), raw.y)
 
@@ -167,7 +157,7 @@ def _grad(parameter: torch.nn.Parameter) -> Tensor:
 
 
 def _dots(*pairs: tuple[list[Tensor], list[Tensor]]) -> list[float]:
-    """Inner products, read from the device at once."""
+    """Compute inner products and read them from the device at once."""
     dtype = widest(pairs[0][0][0].device)
     products = [
         torch.stack([(a * b).sum(dtype=dtype) for a, b in zip(first, second, strict=True)])

@@ -1,22 +1,18 @@
-"""Which protocols a recipe can learn under besides the paper's, in which every class comes in one
-task and somebody says where tasks begin and end, and with which sizes of memory."""
-
-from __future__ import annotations
+"""What a recipe needs: each class in one task, announced tasks, and how large a memory."""
 
 from bntricks.errors import UserError
 from bntricks.recipes.language import REPLAYED, Bmix, Bp, Copies, Method, Source, Union
 
 
 def splits_classes(method: Method) -> bool:
-    """Whether a loss or the memory tells a task's own classes from earlier ones, so that no class
-    may come in two tasks."""
+    """Whether a loss or the memory needs each class to come in one task only."""
     losses = [term.loss for update in method.updates for term in update.terms]
     kept = method.memory is not None and method.memory.each_class_once
     return kept or any(loss.each_class_once for loss in losses)
 
 
 def check_task_free(method: Method) -> None:
-    """Refuse a method that cannot learn where nobody says where a task begins or ends."""
+    """Refuse a method that cannot learn without announced tasks."""
     if reason := needs_tasks(method):
         raise UserError(
             f"this method {reason}, so it cannot learn without tasks: choose one that only "
@@ -26,7 +22,7 @@ def check_task_free(method: Method) -> None:
 
 
 def check_memory(method: Method, *, capacity: int, memory_batch: int, tasks: int | None) -> None:
-    """Refuse a memory of which nothing would ever reach a step."""
+    """Refuse a memory that is too small for the method."""
     if method.memory is None:
         return
     if method.memory.needs_task_count and tasks is None:
@@ -64,7 +60,7 @@ def check_task_count(method: Method, t: int, tasks: int | None) -> None:
 
 
 def needs_tasks(method: Method) -> str | None:
-    """What it does that means nothing where nobody says where a task begins or ends."""
+    """Say why a method needs announced tasks; None if it does not."""
     sources = [*method.sources, *([] if method.ema is None else [method.ema])]
     symbols = {symbol for source in sources for symbol in source.symbols()}
     memory = method.memory
@@ -84,7 +80,7 @@ def needs_tasks(method: Method) -> str | None:
 
 
 def _draws(method: Method) -> bool:
-    """Whether a step draws a batch of the memory, and not the loader."""
+    """Whether a step draws a batch of the memory."""
     sources = (*method.sources, method.ema, getattr(method.project, "draws", None))
     symbols = {symbol for source in sources if source is not None for symbol in source.symbols()}
     return bool(symbols & (REPLAYED - {Bmix}))

@@ -1,4 +1,4 @@
-"""What is done to φ when a task has been learned, by name."""
+"""Ways to set φ when a task has been learned, by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bntricks.training.state import State
 
 RECALIBRATIONS: Registry[Stage] = Registry("way to recalibrate")
-"""What sets φ when a task is over. A stage's `sets_ema` is the batch that φ then stands for."""
+"""Stages that set φ when a task is over. `sets_ema` names the batch whose statistics φ then has."""
 
 
 @RECALIBRATIONS.named("off")
@@ -27,7 +27,7 @@ def leave(state: State, samples: Batch | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RecalibrateOnMemory:
-    """Sets φ to the moments of all that is stored, which is near balanced; θ is not touched."""
+    """A stage that sets φ to the moments of the whole memory, which is near balanced; θ stays."""
 
     sets_ema: ClassVar[Source] = BM
 

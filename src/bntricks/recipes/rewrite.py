@@ -1,7 +1,4 @@
-"""Rewrites of recipes: BN Tricks, which is the paper's claim of generality as a function (Sec. 5),
-and what others do about the same bias."""
-
-from __future__ import annotations
+"""Rewrites of recipes: BN Tricks (paper, Sec. 5), and what others do about the same bias."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,12 +27,12 @@ from bntricks.recipes.recalibrations import RECALIBRATIONS, leave
 
 
 def bn_tricks(method: Method) -> Method:
-    """The BN Tricks form of a rehearsal method.
+    """Return the BN Tricks form of a rehearsal method.
 
-    φ follows the balanced batch alone; a union is trained on in separate passes; one memory
-    batch serves all terms. A memory that is filled only when a task ends holds no new samples,
-    so the balanced batch takes its place as test-simulator, as in Algorithm 2, unless an update
-    trains on it anyway. A method that already names the batch its φ follows is returned as it is.
+    φ follows the balanced batch alone; the parts of a union are trained on in separate passes; one
+    memory batch serves all terms. A memory that is filled only when a task ends holds no new
+    samples, so the balanced batch replaces it as test-simulator, as in Algorithm 2, unless an
+    update trains on it anyway. A method that names the batch its φ follows is returned as it is.
     """
     if method.ema is not None:
         return method
@@ -68,8 +65,7 @@ def bn_tricks(method: Method) -> Method:
 
 
 def corrected(method: Method, name: str) -> Method:
-    """The method with one of `CORRECTIONS`, which correct its head's bias. `none` is the method
-    itself; `wa` also changes what the next task starts from."""
+    """Return the method with one of `CORRECTIONS` of its head's bias; `none` changes nothing."""
     correction = CORRECTIONS.find(name)
     if name == "none":
         return method
@@ -83,8 +79,7 @@ def corrected(method: Method, name: str) -> Method:
 
 
 def recalibrated(method: Method, how: str = "memory") -> Method:
-    """The method with its φ set anew whenever a task is over, by one of `RECALIBRATIONS`: by
-    default to the memory's moments."""
+    """Return the method with φ set by one of `RECALIBRATIONS` whenever a task is over."""
     stage = RECALIBRATIONS.find(how)
     if stage is leave or stage in method.stages:
         return method

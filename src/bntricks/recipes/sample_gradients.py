@@ -2,9 +2,9 @@
 
 One forward and one backward pass in evaluation mode, where samples do not meet in BatchNorm, keep
 every layer's input a and output gradient d. A sample's weight gradient is the sum of d ⊗ a over
-positions (the pixels of a convolution's output), and inner products of such sums are taken layer
-by layer: summed up first where positions are many and weights few, through Gram matrices between
-positions where it is the other way round. Assumes that a parameter is used by its own layer only.
+positions (the pixels of a convolution's output). Inner products of such sums are taken layer by
+layer: of the sums where positions are many and weights few, through Gram matrices between positions
+otherwise. Assumes that a parameter is used by its own layer only.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from bntricks import norm
 from bntricks.networks.norms.variant import BatchNormVariant
 from bntricks.system.devices import doubled
 
-Layer = nn.Linear | _ConvNd | _BatchNorm
+KnownLayer = nn.Linear | _ConvNd | _BatchNorm
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 LAYERS = (nn.Linear, *CONVOLUTIONS, *NORMS)
 
 BLOCK = 1 << 22
-"""Samples are processed in blocks of about this many numbers, 16 MB: larger ones page-fault."""
+"""The numbers in a block of samples, 16 MB: larger blocks page-fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The gradient of every sample's own loss, in factors, and their sum on request."""
+    """The gradient of every sample's own loss, in factors, and perhaps their sum."""
 
-    parts: dict[Tensor, Part]
+    parts: dict[Tensor, GradientPart]
     total: dict[Tensor, Tensor]
 
 
 def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> Gradients:
-    """∇ of the cross-entropy of each (x[i], y[i]) alone, over all parameters that require it.
+    """Compute the gradient of the cross-entropy of each (x[i], y[i]) alone, over all parameters
+    that require it.
 
-    `total` adds their sum, which `batch_cosines` needs of the new samples. The network comes back
-    as it was: flags, φ, `.grad`. A layer that owns such parameters and is not one of `LAYERS`
-    is refused by name.
+    `total` adds their sum, which `batch_cosines` needs of the new samples. The network's flags, φ
+    and `.grad` stay as they are. Of layers with such parameters, all must be of `LAYERS`.
     """
     names = _trainable_layers(net)
-    calls: list[tuple[Layer, Tensor, GradientEdge]] = []
+    calls: list[tuple[KnownLayer, Tensor, GradientEdge]] = []
 
-    def record(layer: Layer, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    def record(layer: KnownLayer, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         if len(inputs[0]) != len(x):
             raise ValueError(f"{names[layer]} sees {len(inputs[0])} rows for {len(x)} samples")
         # The edge, not the tensor: an in-place ReLU behind the layer would move the tensor on.
@@ -66,7 +66,7 @@ def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> 
     parameters = [p for p in net.parameters() if p.requires_grad] if total else []
     edges = [*(edge for *_, edge in calls), *map(get_gradient_edge, parameters)]
     gradients = torch.autograd.grad(loss, edges, allow_unused=True)
-    parts: dict[Tensor, Part] = {}
+    parts: dict[Tensor, GradientPart] = {}
     for (layer, a, _), d in zip(calls, gradients, strict=False):
         for parameter, part in _parts(layer, a, d) if d is not None else ():
             parts[parameter] = parts[parameter] + part if parameter in parts else part
@@ -79,7 +79,7 @@ def per_sample(net: nn.Module, x: Tensor, y: Tensor, *, total: bool = False) -> 
 
 @torch.no_grad()
 def batch_cosines(new: Gradients, references: Gradients) -> Tensor:
-    """cos(g, G_j) of the gradient g of the new samples' mean loss with every reference's, [R]."""
+    """Compute cos(g, G_j), [R], of the new samples' mean gradient g and every reference."""
     _require_same_parameters(new, references)
     if not new.total:
         raise ValueError("the new samples lack their total: use per_sample(..., total=True)")
@@ -89,7 +89,7 @@ def batch_cosines(new: Gradients, references: Gradients) -> Tensor:
 
 @torch.no_grad()
 def cosines(new: Gradients, references: Gradients) -> Tensor:
-    """cos(g_i, G_j) of every new sample's gradient with every reference's, [A, R]."""
+    """Compute cos(g_i, G_j) of every new sample's gradient with every reference's, [A, R]."""
     _require_same_parameters(new, references)
     return _cosines(_products(new.parts[p], part) for p, part in references.parts.items())
 
@@ -102,8 +102,8 @@ Products = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One parameter's part of the gradients of B samples; a is unfolded when it is needed."""
+class GradientPart:
+    """One parameter's part of the gradients of B samples; a is unfolded on demand."""
 
     x: Tensor  # a itself, or the input of the convolution
     d: Tensor
@@ -120,13 +120,13 @@ class Part:
         x = self.x[rows]
         return x if self.conv is None else _unfold(self.conv, x), self.d[rows]
 
-    def __add__(self, other: Part) -> Part:
-        """Both uses of a parameter that the forward pass used twice: positions of either."""
+    def __add__(self, other: GradientPart) -> GradientPart:
+        """Join the two uses of a parameter that the forward pass used twice."""
         (a, d), (b, e) = self.factors(), other.factors()
-        return Part(torch.cat([a, b], 1), torch.cat([d, e], 1))
+        return GradientPart(torch.cat([a, b], 1), torch.cat([d, e], 1))
 
     def blocks(self, *, summed: bool = False) -> Iterator[Factors]:
-        """Some samples at a time; `summed` over positions, the gradient is a and d is one."""
+        """Yield factors of some samples at a time; `summed` ones are the gradient and 1."""
         size, positions, inputs, outputs = self.shape
         step = max(1, BLOCK // (positions * inputs + summed * inputs * outputs))
         for start in range(0, size, step):
@@ -134,7 +134,7 @@ class Part:
             yield _vectors((d.mT @ a).flatten(1)) if summed else (a, d)
 
 
-def _batch_products(g: Tensor, references: Part) -> Products:
+def _batch_products(g: Tensor, references: GradientPart) -> Products:
     _, positions, inputs, outputs = references.shape
     summed = inputs * outputs <= positions * (inputs + outputs)
     blocks = [(_along(a, d, g), _squares(a, d)) for a, d in references.blocks(summed=summed)]
@@ -142,7 +142,7 @@ def _batch_products(g: Tensor, references: Part) -> Products:
     return dots, g.square().sum(), squares
 
 
-def _products(new: Part, references: Part) -> Products:
+def _products(new: GradientPart, references: GradientPart) -> Products:
     (size, positions, inputs, outputs), (count, reference_positions, _, _) = (
         new.shape,
         references.shape,
@@ -160,20 +160,20 @@ def _products(new: Part, references: Part) -> Products:
 
 
 def _along(a: Tensor, d: Tensor, g: Tensor) -> Tensor:
-    """⟨Σ_p d_p ⊗ a_p, g⟩ = Σ_p ⟨d_p, g a_p⟩ for every sample, [b]."""
+    """Compute ⟨Σ_p d_p ⊗ a_p, g⟩ = Σ_p ⟨d_p, g a_p⟩ for every sample, [b]."""
     g = g.movedim(1, -1) if g.dim() > 2 else g  # as _unfold has it
     return ((a @ g.reshape(d.shape[2], a.shape[2]).mT) * d).sum((1, 2))
 
 
 def _squares(a: Tensor, d: Tensor) -> Tensor:
-    """|Σ_p d_p ⊗ a_p|² for every sample, [b]."""
+    """Compute |Σ_p d_p ⊗ a_p|² for every sample, [b]."""
     if a.shape[1] == 1:  # matrix products of long vectors are slow and lose digits
         return a.square().sum((1, 2)) * d.square().sum((1, 2))
     return ((a @ a.mT) * (d @ d.mT)).sum((1, 2))
 
 
 def _dots(a: Tensor, d: Tensor, b: Tensor, e: Tensor) -> Tensor:
-    """⟨Σ_p d_p ⊗ a_p, Σ_q e_q ⊗ b_q⟩ = Σ_pq ⟨a_p, b_q⟩⟨d_p, e_q⟩ for every pair, [A, R]."""
+    """Compute ⟨Σ_p d_p ⊗ a_p, Σ_q e_q ⊗ b_q⟩ = Σ_pq ⟨a_p, b_q⟩⟨d_p, e_q⟩ for every pair, [A, R]."""
     pairs = (a.flatten(0, 1) @ b.flatten(0, 1).mT) * (d.flatten(0, 1) @ e.flatten(0, 1).mT)
     return pairs.view(*a.shape[:2], *b.shape[:2]).sum((1, 3))
 
@@ -192,8 +192,8 @@ def _require_same_parameters(new: Gradients, references: Gradients) -> None:
         raise ValueError("these are gradients of different parameters: take both from one network")
 
 
-def _trainable_layers(net: nn.Module) -> dict[Layer, str]:
-    trainable: dict[Layer, str] = {}
+def _trainable_layers(net: nn.Module) -> dict[KnownLayer, str]:
+    trainable: dict[KnownLayer, str] = {}
     for name, layer in net.named_modules():
         named = f"layer {name or 'at the top'} ({type(layer).__name__})"
         if isinstance(layer, _BatchNorm) and layer.running_mean is None:
@@ -212,8 +212,8 @@ def _trainable_layers(net: nn.Module) -> dict[Layer, str]:
     return trainable
 
 
-def _parts(layer: Layer, x: Tensor, d: Tensor) -> Iterator[tuple[Tensor, Part]]:
-    """What one call of a layer contributes to each of its parameters that requires a gradient."""
+def _parts(layer: KnownLayer, x: Tensor, d: Tensor) -> Iterator[tuple[Tensor, GradientPart]]:
+    """Yield the part of each trainable parameter in one call of a layer."""
     if isinstance(layer, nn.Linear):
         x, d = (t.reshape(len(t), -1, t.shape[-1]) for t in (x, d))
     else:
@@ -221,25 +221,25 @@ def _parts(layer: Layer, x: Tensor, d: Tensor) -> Iterator[tuple[Tensor, Part]]:
     if layer.weight is not None and layer.weight.requires_grad:
         if isinstance(layer, _BatchNorm):
             normalised = F.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
-            yield layer.weight, Part(*_vectors((d * _positions(normalised)).sum(1)))
+            yield layer.weight, GradientPart(*_vectors((d * _positions(normalised)).sum(1)))
         else:
-            yield layer.weight, Part(x, d, layer if isinstance(layer, _ConvNd) else None)
+            yield layer.weight, GradientPart(x, d, layer if isinstance(layer, _ConvNd) else None)
     if layer.bias is not None and layer.bias.requires_grad:
-        yield layer.bias, Part(*_vectors(d.sum(1)))
+        yield layer.bias, GradientPart(*_vectors(d.sum(1)))
 
 
 def _vectors(g: Tensor) -> Factors:
-    """Gradients [b, n] as factors of one position."""
+    """Write gradients [b, n] as factors of one position."""
     return g[:, None], g.new_ones(len(g), 1, 1)
 
 
 def _positions(x: Tensor) -> Tensor:
-    """[B, C, *space] as [B, P, C], a view if x is in channels_last."""
+    """Arrange [B, C, *space] as [B, P, C], a view if x is in channels_last."""
     return x.movedim(1, -1).reshape(len(x), -1, x.shape[1])
 
 
 def _unfold(conv: _ConvNd, x: Tensor) -> Tensor:
-    """The inputs that each output position saw, [B, P, K]; K runs over (*kernel, channel)."""
+    """Return the inputs of each output position, [B, P, K]; K runs over (*kernel, channel)."""
     mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
     x = F.pad(x, conv._reversed_padding_repeated_twice, mode=mode).movedim(1, -1).contiguous()
     geometry = zip(conv.kernel_size, conv.stride, conv.dilation, strict=True)

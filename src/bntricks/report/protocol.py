@@ -142,9 +142,10 @@ def _refuse(a: Group, b: Group, keys: set[str]) -> None:
     if "data" in keys:
         differences.append("the images they learned")
     if differences:
+        runs = " and ".join(dict.fromkeys(map(_first_run, (a, b))))
         raise UserError(
-            f"mixed protocols: {_first_run(a)} and {_first_run(b)} differ in "
-            f"{', '.join(differences)}; keep the runs of each protocol in a folder of their own"
+            f"mixed protocols: {runs} differ in {', '.join(differences)}; keep the runs of each "
+            "protocol in a folder of their own"
         )
 
 

@@ -53,11 +53,16 @@ class Records(list[Record]):
 def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
     """The runs in this place, or in these, each once: record files, run folders, or folders of run
     folders. A list of `Record`; `load_records("runs").frame()` is a pandas frame of all numbers."""
+    return Records(with_readings(read_all(paths)))
+
+
+def read_all(paths: Path | str | Iterable[Path | str]) -> list[Record]:
+    """The newest record of each run in these places."""
     places = [paths] if isinstance(paths, str | Path) else paths
     files = [file for path in places for file in _record_files(Path(path))]
     if not files:
         raise UserError("no runs given: name a folder of runs, such as `bnt report runs`")
-    return Records(with_readings([read(file) for file in dict.fromkeys(files)]))
+    return [read(file) for file in dict.fromkeys(files)]
 
 
 def with_readings(runs: Sequence[Record]) -> list[Record]:
@@ -75,9 +80,10 @@ def unique(records: Iterable[Record]) -> dict[str, Record]:
         identity = record.config.identity(record.data.fingerprint)
         first = by_identity.setdefault(identity, record)
         if first.accuracy != record.accuracy:
+            places = " or ".join(dict.fromkeys((_place(first), _place(record))))
             raise UserError(
                 f"{record.method} on {record.stream}, seed {record.seed}, is there twice with "
-                f"different results: remove {_place(first)} or {_place(record)}"
+                f"different results: remove {places}"
             )
     return by_identity
 

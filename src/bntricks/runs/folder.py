@@ -60,12 +60,18 @@ def run(
     those of a `Request`, if none is given."""
     reset_peak_memory()
     request = Request.of(**options) if request is None else request
-    stream, asked = resolve(config, request.data, sink)
+    return _run(*resolve(config, request.data, sink), request, sink)
+
+
+def _run(
+    stream: Stream, asked: Config, request: Request, sink: Sink, folder: Path | None = None
+) -> Record:
+    """Return the record of the run, which may lie in a folder that was renamed."""
     config = trunk(asked)
     reading = None if asked == config else name_of(asked)
     if reading is not None:
         request = request.model_copy(update={"readings": True})
-    folder = request.out / config.identity(stream.fingerprint)
+    folder = folder or request.out / config.identity(stream.fingerprint)
     outputs = Outputs(request, config, stream, folder)
     warn = warning(sink)
     with _writing_to(folder):
@@ -76,7 +82,7 @@ def run(
             seconds=request.checkpoint_seconds,
             warn=warn,
         )
-        record = None if request.force else finished(config, stream, request.out, warn)
+        record = None if request.force else finished(config, stream, folder, warn)
         if record is not None and outputs.there(record):
             outputs.check_there(record)
             if record.path != folder:
@@ -96,13 +102,16 @@ def run(
 
 
 def finished(
-    config: Config, stream: Stream, out: Path, warn: Callable[[str], None]
+    config: Config, stream: Stream, folder: Path, warn: Callable[[str], None]
 ) -> Record | None:
-    """Load the record of this run, if there is a valid one. A run that was trained under another
-    name of the same recipe has the same bits and counts too; its record says so."""
+    """Load the record of the run in this folder, if there is a valid one. A run beside it that was
+    trained under another name of the same recipe has the same bits and counts too; its record says
+    so."""
     for name in (config.method, *same_recipe(config.method, config.hyper)):
         renamed = config.model_copy(update={"method": name})
-        record = records.load(out / renamed.identity(stream.fingerprint), warn)
+        own = name == config.method
+        place = folder if own else folder.parent / renamed.identity(stream.fingerprint)
+        record = records.load(place, warn)
         if record is None:
             continue
         if record.config != renamed or record.data.fingerprint != stream.fingerprint:
@@ -110,7 +119,7 @@ def finished(
                 f"the record in {record.path} is of another run: delete it, or train the run again",
                 remedy="force",
             )
-        if name == config.method:
+        if own:
             return record
         trained_as = record.trained_as or name
         return record.model_copy(update={"config": config, "trained_as": trained_as})
@@ -127,9 +136,10 @@ def resume(
 ) -> Record:
     """Continue the run in this folder; give `data` if the data has moved. If your own code builds
     the network, name it again with `net`: a file never decides which code is run."""
+    reset_peak_memory()
     folder = Path(folder)
     try:
-        config, request = _asked(folder)
+        config, request, name = _asked(folder)
     except (OSError, ValueError, KeyError, TypeError, UserError):
         raise UserError(
             f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "
@@ -139,13 +149,13 @@ def resume(
     changed = {"data": data or request.data, "out": folder.parent, **how}
     request = Request.of(**(request.model_dump() | changed))
     stream, resolved = resolve(config, request.data, sink)
-    if (name := resolved.identity(stream.fingerprint)) != folder.absolute().name:
+    if (own := resolved.identity(stream.fingerprint)) != name:
         raise UserError(
-            f"{folder} is not the run it says it is, which would be named {name}: the folder was "
-            "renamed, or the data is not what it was; give the folder that has it",
+            f"the run in {folder} is {name}, and with this data it would be {own}: give the folder "
+            "that has its images",
             remedy="data",
         )
-    return run(config, request, sink=sink)
+    return _run(stream, resolved, request, sink, folder)
 
 
 def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) -> Record:
@@ -163,6 +173,7 @@ def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) 
         if request.force or outputs.from_the_start(_asked_before(folder)):
             checkpoints.remove()
         asked = {"config": config.model_dump(mode="json"), **request.remembered()}
+        asked["run"] = config.identity(outputs.stream.fingerprint)
         write_atomically(folder / REQUEST, pack_json(asked))
         ranks.add(torch.zeros(1))  # the other ranks may read the folder now
         try:
@@ -220,10 +231,12 @@ def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink)
     return record
 
 
-def _asked(folder: Path) -> tuple[Config, Request]:
-    """Load what was asked for. Earlier versions wrote no checksum."""
+def _asked(folder: Path) -> tuple[Config, Request, str]:
+    """Load what was asked for, and the run's name. Earlier versions wrote no checksum, and named
+    only the folder."""
     values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)
-    return Config.of(**values.pop("config")), Request.of(**values)
+    name = values.pop("run", folder.absolute().name)
+    return Config.of(**values.pop("config")), Request.of(**values), name
 
 
 def _asked_before(folder: Path) -> Request:

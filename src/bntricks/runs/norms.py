@@ -10,7 +10,7 @@ from bntricks.errors import UserError
 from bntricks.methods import entries, names_of
 from bntricks.networks.norms import bound, knobs
 from bntricks.networks.norms.variant import BatchNormVariant
-from bntricks.norm import layers
+from bntricks.norm import layers, undeclared
 from bntricks.recipes.language import Method
 from bntricks.runs.config import Config
 
@@ -32,12 +32,12 @@ def published_otherwise(config: Config) -> bool:
 
 def reads_phi(config: Config) -> bool:
     """Whether φ takes part in every training pass."""
-    return getattr(_layer(config), "reads_phi", False)
+    return getattr(sample_layer(config), "reads_phi", False)
 
 
 def check_norm(config: Config, method: Method) -> None:
     """Refuse norms that would train with this method and mean nothing."""
-    layer = _layer(config)
+    layer = sample_layer(config)
     if not layers(layer):
         _check_without_phi(config, method)
     if isinstance(layer, BatchNormVariant):
@@ -45,6 +45,9 @@ def check_norm(config: Config, method: Method) -> None:
 
 
 def _check_without_phi(config: Config, method: Method) -> None:
+    moved = method.ema is not None or method.sets_ema is not None
+    if moved and (hidden := undeclared(sample_layer(config))):
+        raise _refusal(config, hidden)
     if method.ema is not None:
         names = names_of(replace(method, ema=None), config.hyper)
         instead = f"it would be {names[0]}, so run that" if names else "choose a method without one"
@@ -80,7 +83,7 @@ def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> N
         )
 
 
-def _layer(config: Config) -> nn.Module:
+def sample_layer(config: Config) -> nn.Module:
     """Return a sample layer, for inspection."""
     known = {"tasks": PROBE_TASKS, "as_published": config.as_published}
     return bound(config.norm, **config.norm_knobs, **known)(config.width)

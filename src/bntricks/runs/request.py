@@ -12,6 +12,7 @@ from pydantic import Field
 from bntricks.options import Options
 
 ProbeName = Literal["phi", "statistics", "overlap"]
+Track = Literal["deferred", "every-step"]
 
 
 class FolderOptions(Options):
@@ -36,7 +37,7 @@ class FolderOptions(Options):
 class Request(FolderOptions):
     """What one run is asked for besides its configuration."""
 
-    track: Literal["deferred", "every-step"] = "deferred"
+    track: Track = "deferred"
     """`deferred` leaves out tracking passes that cannot affect any evaluation, with the same
     result to the bit; `every-step` leaves out none."""
     tensorboard: bool = False

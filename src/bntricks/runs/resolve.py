@@ -18,7 +18,7 @@ from bntricks.networks.imported import source_of
 from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS, first_name, is_imported, sizes
 from bntricks.plugins.imports import loaded
-from bntricks.plugins.registry import Source
+from bntricks.plugins.registry import CodeSource
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
@@ -122,7 +122,7 @@ def own_code(config: Config) -> dict[str, str]:
     return imports
 
 
-def _network_source(config: Config) -> Source | None:
+def _network_source(config: Config) -> CodeSource | None:
     name = first_name(config.net)
     if not is_imported(name):
         return NETWORKS.source(name)

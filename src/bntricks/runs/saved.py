@@ -13,12 +13,12 @@ from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.runs.config import Config
 from bntricks.runs.record.measurements import Confusion, EpochAccuracy
 from bntricks.streams import Stream, Task
-from bntricks.training.saved import Elapsed, Part, Saved, kinds
+from bntricks.training.saved import Elapsed, Saved, SavedPart, kinds
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class Measured(Part):
+class Measured(SavedPart):
     accuracy: list[list[Percent | None]]
     within: list[list[Percent | None]]
     readings: dict[str, dict[str, list[list[Percent | None]]]] | None = None

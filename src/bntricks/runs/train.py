@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
+from statistics import fmean
 from typing import Any
 from warnings import warn
 
@@ -32,13 +34,15 @@ from bntricks.system.stopping import postponed
 from bntricks.training.backend import arithmetic, compile_passes, keep_freed_memory
 from bntricks.training.checkpoint import Checkpoints, pack
 from bntricks.training.distributed import ALONE, Ranks, Team, synchronise
-from bntricks.training.events import Event, Sink, silent
+from bntricks.training.events import Event, Sink, silent, warning
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.progress import Progress
 from bntricks.training.readings import Readings
 from bntricks.training.saved import fitting
 
+LOST = 10
+"""A loss of more than this many times that of guessing does not come down again."""
 Probe = Callable[[Learner, Stream, int], None]
 """Called with a learner when a task, counted from 0, is over; changes no state."""
 
@@ -104,6 +108,8 @@ def _train(
     if position.lesson == 0 and position.order is None:
         before_training(outcome, stream)
 
+    warned = False
+
     def epoch_over(index: int, epoch: int) -> None:
         accuracy = after_epoch(outcome, stream, index, epoch)
         event: Event = {"event": "evaluation", "task": index + 1, "epoch": epoch}
@@ -140,6 +146,14 @@ def _train(
         start = time.perf_counter()
         after_task(outcome, stream, index)
         outcome.evaluate_seconds.append(time.perf_counter() - start)
+        loss = progress.epoch_losses[-1] if progress.epoch_losses else 0.0
+        chance = math.log(len(stream.class_names))
+        if not warned and loss > LOST * chance and is_chance(outcome.accuracy[index], stream):
+            warned = True
+            warning(sink)(
+                f"after task {index + 1} the loss is {loss:.3g}, where guessing has {chance:.1f}, "
+                f"and accuracy is at chance: lower the learning rate, which is {config.lr:g}"
+            )
         if probe is not None:
             probe(learner, stream, index)
         event: Event = {"event": "task", "task": index + 1, "accuracy": outcome.accuracy[index]}
@@ -149,6 +163,13 @@ def _train(
         position = Position(position.lesson + 1)
         save(position, True)
     return outcome
+
+
+def is_chance(accuracy: Sequence[float | None], stream: Stream) -> bool:
+    """Whether these accuracies, of tasks so far, are about those of guessing."""
+    known = {task: own for task, own in enumerate(accuracy) if own is not None}
+    classes = sum(len(stream[task].classes) for task in known)
+    return fmean(known.values()) <= 150 / classes
 
 
 def build(config: Config, stream: Stream) -> Learner:

@@ -1,8 +1,10 @@
-"""Which runs a study of the paper needs, and about how long they will take."""
+"""Which runs a study needs, which of them are there, and about how long the others will take."""
 
 from __future__ import annotations
 
+import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -15,6 +17,7 @@ from bntricks.sweeps.once import trainings
 from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
+    from bntricks.runs.record import Record
     from bntricks.runs.request import Request
     from bntricks.streams import Stream
 
@@ -114,6 +117,97 @@ def check_claims(study: Study, scale: ScaleName) -> None:
                 )
 
 
+def choose(study: Study, scale: ScaleName, records: Sequence[Record]) -> list[Record]:
+    """The records of runs that the study plans at this scale, also with methods of the user's own,
+    or on other streams if there are none on its own. If there are none, those of the only other
+    scale that has some; or else all, which are of some other protocol."""
+    added = {run.method for run in records if run.config.imports} - {*study.methods}
+    study = study.model_copy(update={"methods": (*study.methods, *sorted(added))})
+    elsewhere = {record.stream for record in records} - {*study.streams}
+    for streams in (study.streams, tuple(elsewhere)):
+        planned = {each: _planned(study, each, streams, records) for each in study.scale}
+        there = {each: runs for each, runs in planned.items() if runs}
+        if scale not in there and len(there) > 1:
+            scales = " and ".join(f"{len(runs)} at {each}" for each, runs in there.items())
+            raise UserError(
+                f"none of these runs is of {study.name} at this scale: there are {scales}",
+                option="scale",
+                value=scale,
+            )
+        for runs in (there.get(scale), *there.values()):
+            if runs:
+                return _of_one_data(runs, scale)
+    return list(records)
+
+
+def _of_one_data(runs: Sequence[Record], scale: ScaleName) -> list[Record]:
+    """Of each stream, the runs on the images that most of them learned; but for the lite scale, on
+    the complete data if there are any."""
+    data = Counter((run.stream, run.data.cut_down, run.data.fingerprint) for run in runs)
+    ranked = sorted(data, key=lambda each: (each[1] and scale != "lite", -data[each]))
+    chosen: dict[str, str] = {}
+    for stream, _, fingerprint in ranked:
+        chosen.setdefault(stream, fingerprint)
+    return [run for run in runs if run.data.fingerprint == chosen[run.stream]]
+
+
+def _planned(
+    study: Study, scale: ScaleName, streams: Sequence[str], records: Sequence[Record]
+) -> list[Record]:
+    """Those with a configuration of the study, whatever their seed and wherever they were computed.
+    A method of the user's own that is not imported is taken as it is."""
+    wanted: dict[tuple[str, str], list[Config]] = {}
+    unknown = set()
+    for config in _on_streams(study, study.configs(scale, seeds=1, costly=True), streams):
+        kind = (config.method, config.stream)
+        try:
+            wanted.setdefault(kind, []).append(_as_recorded(config))
+        except UserError:
+            unknown.add(kind)
+    free = Config.options(changes="computation") | {"seed", "imports"}
+    plain = {name: getattr(Config(), name) for name in free}
+    return [
+        record
+        for record in records
+        if (kind := (record.method, record.stream)) in unknown
+        or record.config.model_copy(update=plain) in wanted.get(kind, [])
+    ]
+
+
+def _as_recorded(config: Config) -> Config:
+    """The configuration in the record of this run, but for files of the user's own."""
+    from bntricks.runs.readings import recipe
+    from bntricks.runs.resolve import normalised
+    from bntricks.streams.registry import OPENERS, STREAMS
+
+    OPENERS.find(config.stream)
+    used = normalised(config)
+    if used.memory is None and recipe(used).memory is not None:
+        return used.model_copy(update={"memory": STREAMS[config.stream].memory})
+    return used
+
+
+def complete(configs: Sequence[Config], request: Request) -> list[Record] | None:
+    """The records of these runs, if all are there and of the complete official data: that is the
+    same wherever it comes from, so it need not be fetched to know it."""
+    from bntricks.report.records import read_all
+    from bntricks.streams.registry import STREAMS
+
+    more = request.force or request.probe or request.save or request.readings
+    if more or request.data or os.environ.get("BNT_DATA"):
+        return None
+    try:
+        wanted = list(map(_as_recorded, configs))
+        if any(STREAMS[config.stream].data != "download" for config in wanted):
+            return None
+        runs = [run for run in read_all(request.out) if not run.data.cut_down]
+    except UserError:  # which is for the runs to say
+        return None
+    rows = [*runs, *(row for run in runs for row in run.rows()[1:])]
+    found = [next((row for row in rows if row.config == config), None) for config in wanted]
+    return [row for row in found if row] if all(found) else None
+
+
 def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
     """About how long what is still to be trained for these runs takes on one core, from the times
     of a few steps. Runs whose steps fail here are not counted."""
@@ -132,7 +226,7 @@ def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silen
         folder = request.out / config.identity(stream.fingerprint)
         outputs = Outputs(own, config, stream, folder)
         with suppress(UserError):  # which is for the run itself to say
-            record = finished(config, stream, request.out, warn=lambda text: None)
+            record = finished(config, stream, folder, warn=lambda text: None)
             if record is not None and outputs.there(record) and not request.force:
                 continue
         kind = config.model_copy(update={"seed": 0})

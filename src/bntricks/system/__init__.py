@@ -1,1 +1,1 @@
-"""What the machine beneath decides: its devices, and its requests to stop."""
+"""The machine: its devices, and requests to stop."""

@@ -1,12 +1,9 @@
-"""What differs between devices, in one place: how a tensor gets there without a wait, which layout
-and which numbers the device can be trusted with, and how much room it has.
+"""Differences between devices: copies that do not wait, layouts, precision, and free memory.
 
-A CUDA device works on while the host prepares the next step, as long as nobody waits for it. An
-Apple GPU (mps) has no float64, its BatchNorm is wrong on images in channels_last in some versions
-of PyTorch, and copies to it that do not block may read memory that is gone.
+A CUDA device computes while the host prepares the next step, unless the host waits for a result. An
+Apple GPU (mps) has no float64; its BatchNorm is wrong on images in channels_last in some versions
+of PyTorch, and copies to it that do not block may read freed memory.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +17,7 @@ ROOM = 0.5
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on the device. The host does not wait for a CUDA device to take it."""
+    """Copy a tensor to the device; the host does not wait for a CUDA device."""
     if tensor.device.type == "cpu" and device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     if device.type == "mps":
@@ -29,17 +26,17 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def take(tensor: Tensor, rows: Tensor, device: torch.device) -> Tensor:
-    """These rows of a tensor on the device, selected where the tensor is."""
+    """Select rows of a tensor where it is, and bring them to the device."""
     return to_device(tensor[to_device(rows, tensor.device)], device)
 
 
 def near(tensor: Tensor, device: torch.device) -> Tensor:
-    """All of a task's samples on the device if there is room; else where they are, for `take`."""
+    """Bring all of a task's samples to the device if there is room; else `take` brings some."""
     return tensor.to(device) if tensor.nbytes <= ROOM * free_bytes(device) else tensor
 
 
 def free_bytes(device: torch.device) -> float:
-    """Room for new tensors on a device; no bound on the CPU, where samples are already."""
+    """Return the free memory of a device; infinite for the CPU, where samples are already."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "mps":
@@ -48,7 +45,7 @@ def free_bytes(device: torch.device) -> float:
 
 
 def on_host(state: Any) -> Any:
-    """Nested values with all their tensors on the CPU."""
+    """Bring all tensors in nested values to the CPU."""
     if isinstance(state, Tensor):
         return state.cpu()
     if isinstance(state, dict):
@@ -57,7 +54,7 @@ def on_host(state: Any) -> Any:
 
 
 def place(net: nn.Module, device: torch.device) -> nn.Module:
-    """The network on the device, in a layout the device computes rightly in."""
+    """Bring the network to the device, in a layout in which the device computes correctly."""
     net = net.to(device)
     if device.type == "mps":
         net = net.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
@@ -65,29 +62,29 @@ def place(net: nn.Module, device: torch.device) -> nn.Module:
 
 
 def device_of(net: nn.Module) -> torch.device:
-    """Where a network is; one without parameters is on the CPU."""
+    """Return a network's device; without parameters it is the CPU."""
     first = next(net.parameters(), None)
     return torch.device("cpu") if first is None else first.device
 
 
 def image_layout(device: torch.device) -> torch.memory_format:
-    """The layout that convolutions of images are fastest in, where BatchNorm is right in it."""
+    """Return the fastest layout for convolutions in which BatchNorm is correct."""
     return torch.contiguous_format if device.type == "mps" else torch.channels_last
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """The widest floating-point type of a device."""
+    """Return the widest floating-point type of a device."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def doubled(tensor: Tensor) -> Tensor:
-    """In float64: on its device, or on the CPU if the device has no float64."""
+    """Convert to float64, on the CPU if the device has none."""
     return tensor.to(tensor.device if widest(tensor.device) == torch.float64 else "cpu").double()
 
 
 @contextmanager
 def forked_generators(devices: Iterable[torch.device]) -> Iterator[None]:
-    """The global generators, of the CPU and of these devices, are afterwards what they were."""
+    """Restore the global generators of the CPU and of these devices afterwards."""
     devices = set(devices)
     cuda = sorted(device.index or 0 for device in devices if device.type == "cuda")
     mps = any(device.type == "mps" for device in devices)

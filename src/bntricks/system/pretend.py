@@ -5,13 +5,11 @@
         ...
     print(gpu.waits)  # what would have made the host wait for the device, by source line
 
-Each storage carries the name of the device it claims to be on. What real torch refuses is refused:
-tensors of two devices in one operation (a CPU tensor without dimensions excepted), float64 on mps,
-`numpy()` of a device's tensor, a CPU generator for a device's draw. So is what torch allows and
-gets wrong: copies to mps that do not block, and BatchNorm on mps in channels_last.
+Each storage carries the name of the device it claims to be on. It refuses what real torch refuses:
+tensors of two devices in one operation (except CPU tensors without dimensions), float64 on mps,
+`numpy()` of a device's tensor, a CPU generator for a device's draw. It also refuses what torch
+allows and gets wrong: copies to mps that do not block, and BatchNorm on mps in channels_last.
 """
-
-from __future__ import annotations
 
 import sys
 from collections import Counter
@@ -32,7 +30,7 @@ SOURCE = f"{Path(__file__).parents[1]}/"
 
 READS = {"_local_scalar_dense", "equal", "is_nonzero", "nonzero", "masked_select", "bincount"}
 READS |= {"_unique2", "unique_dim", "unique_consecutive", "repeat_interleave"}
-"""Operations whose outcome the host must see: a number, or a size that depends on the values."""
+"""Operations whose result the host must read: a number, or a size that depends on values."""
 
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 BATCH_NORM = {"native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit"}
@@ -40,7 +38,7 @@ BATCH_NORM |= {"_batch_norm_with_update", "batch_norm_backward", "_batch_norm_im
 
 
 class Gpu:
-    """A kind of device, and what has been counted."""
+    """A kind of device, with counters."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -57,7 +55,7 @@ class Gpu:
         self.pickle = pickle
 
     def wait(self) -> None:
-        """The host would wait for the device here."""
+        """Count a wait of the host for the device."""
         self.waits[source_line()] += 1
 
     def check_dtype(self, dtype: torch.dtype) -> None:
@@ -67,7 +65,7 @@ class Gpu:
 
 @contextmanager
 def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34) -> Iterator[Gpu]:
-    """So many devices of this kind, each with so much free memory."""
+    """Pretend that there are `count` devices of this kind, each with this much free memory."""
     gpu, module = Gpu(kind), getattr(torch, kind)
     own_state = {"get_rng_state": torch.get_rng_state, "set_rng_state": torch.set_rng_state}
     stand_ins: dict[str, mock.Mock] = {"device_count": mock.Mock(return_value=count)}
@@ -91,14 +89,14 @@ def pretend(kind: str, *, count: int = 1, free_bytes: int = 1 << 34) -> Iterator
 
 
 class autocast(torch.autocast):
-    """That of the CPU, whatever device is asked for."""
+    """The CPU's autocast, for any device."""
 
     def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
         super().__init__("cpu", *args, **kwargs)
 
 
 def kind_of(tensor: Tensor) -> str:
-    """The device that a tensor claims to be on."""
+    """Return the device that a tensor claims to be on."""
     return getattr(_storage(tensor), "pretends", "cpu")
 
 
@@ -107,7 +105,7 @@ def is_pinned(tensor: Tensor) -> bool:
 
 
 def placed(tensor: Tensor, kind: str) -> Tensor:
-    """A tensor of its own storage, said to be on this device."""
+    """Mark a tensor, which must have its own storage, as being on this device."""
     _storage(tensor).pretends = kind
     return tensor
 
@@ -120,7 +118,7 @@ def _storage(tensor: Tensor) -> Any:
 
 
 def source_line() -> str:
-    """Where in the package a tensor is asked."""
+    """Find the package's line that is being executed."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
@@ -131,7 +129,7 @@ def source_line() -> str:
 
 
 class Functions(TorchFunctionMode):
-    """What Python asks of a tensor: where it is, and to be somewhere else."""
+    """Answers Python's questions to tensors about devices, and moves them."""
 
     def __init__(self, gpu: Gpu) -> None:
         super().__init__()
@@ -168,7 +166,7 @@ class Functions(TorchFunctionMode):
         return Tensor.device.__get__(tensor) if kind == "cpu" else torch.device(kind, 0)
 
     def made(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """A new tensor on the device that is named."""
+        """Make a new tensor on the named device."""
         device = torch.device(kwargs["device"])
         if device.type not in ("cpu", self.gpu.kind):
             return function(*args, **kwargs)
@@ -232,8 +230,7 @@ class Functions(TorchFunctionMode):
 
 
 class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """What is computed, also in backward passes: inputs must share a device, and outputs are on
-    it."""
+    """Watches all operations, also of backward passes: all tensors must share a device."""
 
     def __init__(self, gpu: Gpu) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -285,7 +282,7 @@ class Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.gpu.wait()
 
     def index(self, name: str, of: Tensor, indices: Any, *values: Any) -> list[Tensor]:
-        """Indices may come from the host, which is a copy each. Masks are counted first."""
+        """Count waits for indices from the host, which are copied, and for masks."""
         for index in indices:
             if not isinstance(index, Tensor) or kind_of(of) == "cpu" == kind_of(index):
                 continue

@@ -1,7 +1,4 @@
-"""A request to stop (Ctrl-C, SIGTERM, a closed terminal) that waits until it can be obeyed without
-loss."""
-
-from __future__ import annotations
+"""Requests to stop (Ctrl-C, SIGTERM, a closed terminal), postponed until nothing would be lost."""
 
 import signal
 import threading
@@ -13,13 +10,14 @@ from typing import Any
 REQUESTS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
-"""Windows has no SIGHUP, which tells that the terminal was closed."""
+"""Windows has no SIGHUP, the signal of a closed terminal."""
 
 
 @contextmanager
 def postponed() -> Iterator[Callable[[], bool]]:
-    """Yields a function that says whether a request has arrived. It is answered as usual when the
-    context ends, a second one at once. Signals that are ignored or left to the kernel stay so."""
+    """Postpone requests to stop; yield a function that says whether one has arrived. It is obeyed
+    when the context ends, a second one at once. Signals that are ignored or left to the kernel stay
+    so."""
     received: list[int] = []
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -40,4 +38,4 @@ def postponed() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
     if received:
         signal.raise_signal(received[0])
-        raise SystemExit(128 + received[0])  # the handler returned, but the work has stopped
+        raise SystemExit(128 + received[0])  # the handler returned, but the work is incomplete

@@ -1,1 +1,1 @@
-"""A network that learns: one step, one loop, and the state between two steps."""
+"""Training: one step, one loop, and the state between two steps."""

@@ -1,6 +1,4 @@
-"""What computes: the device, its arithmetic, compiled passes, and memory that is kept."""
-
-from __future__ import annotations
+"""The device, its arithmetic, compiled passes, and the memory allocator."""
 
 import ctypes
 import os
@@ -29,7 +27,7 @@ with torch.autocast("cpu", torch.bfloat16):
 
 
 def check_device(name: str) -> None:
-    """Fail before any work if this machine has no such device."""
+    """Refuse a device that this machine does not have."""
     if re.fullmatch(r"cpu|mps|cuda(:\d+)?", name) is None:
         raise UserError("give cpu, cuda, cuda:N or mps", option="device", value=name)
     if not is_available(name):
@@ -47,8 +45,8 @@ def is_available(name: str) -> bool:
 
 @contextmanager
 def arithmetic(precision: str, *, deterministic: bool) -> Iterator[None]:
-    """Within, float32 on a CUDA device is float32: PyTorch lets convolutions drop to TF32 by
-    itself, here only `tf32` does. `deterministic` allows no kernel that adds in any order."""
+    """Set the arithmetic of CUDA devices for a while: by default PyTorch rounds convolutions to
+    TF32, here only `tf32` does. `deterministic` forbids kernels whose sums vary in order."""
     cudnn, cublas = torch.backends.cudnn, torch.backends.cuda.matmul
     before = cudnn.allow_tf32, cublas.allow_tf32
     was_deterministic = torch.are_deterministic_algorithms_enabled()
@@ -67,7 +65,7 @@ def arithmetic(precision: str, *, deterministic: bool) -> Iterator[None]:
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Whether products of float32 on a CUDA device may be rounded to 10 bits."""
+    """Set whether products of float32 on a CUDA device may be rounded to 10 bits."""
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
@@ -82,10 +80,10 @@ def check_tf32(device: str) -> None:
 
 @cache
 def check_bf16(device: str) -> None:
-    """Fail before any work if bfloat16 would end this process.
+    """Refuse bfloat16 if it would end this process.
 
-    Some virtual machines announce matrix instructions that they do not have. A process that uses
-    them is killed on the spot, so a process of its own tries first.
+    Some virtual machines announce matrix instructions that they do not have, and a process that
+    uses them is killed. So another process tries first.
     """
     if torch.device(device).type != "cpu":
         return
@@ -101,9 +99,9 @@ def check_bf16(device: str) -> None:
 
 
 def compile_passes(learner: Learner, shape: tuple[int, ...]) -> None:
-    """From now on torch.compile makes the network's passes, once for each mode, shape and set of
-    tracking flags, in place: names, weights and φ stay where they are. A first pass in evaluation
-    mode, which moves no state, shows whether this machine can."""
+    """Compile the network's passes by torch.compile, in place, once for each mode, shape and set of
+    tracking flags. A first pass in evaluation mode, which moves no state, shows whether this
+    machine can."""
     policy, net = learner.method.memory, learner.net
     if policy is not None and policy.looks_inside:
         raise UserError(
@@ -115,7 +113,7 @@ def compile_passes(learner: Learner, shape: tuple[int, ...]) -> None:
     try:
         with mode(net, training=False), torch.inference_mode():
             net(torch.zeros(2, *shape, device=learner.device))
-    except Exception as error:  # whatever a missing compiler makes of itself
+    except Exception as error:  # a missing compiler may raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UserError(
             f"torch.compile cannot compile the network here ({reason}): leave it out",
@@ -124,16 +122,15 @@ def compile_passes(learner: Learner, shape: tuple[int, ...]) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Freed memory stays with this process from now on, for the next step to take.
+    """Make glibc keep freed memory in this process, for the next step.
 
-    A training step frees its activations and allocates the same again. glibc gives large blocks
-    back to the system each time, which then clears and maps every page anew: up to a sixth of a
-    step of a small network. Kept, they cost nothing, and the process is as large as at its peak
-    anyway. Other systems and C libraries are left as they are.
+    A training step frees its activations and allocates the same again. By default glibc returns
+    large blocks to the system each time, which then clears and maps every page again: up to a sixth
+    of a step of a small network. Other systems and C libraries are left as they are.
     """
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    # Trimming is only turned off where blocks of any size come from the heap that is kept.
+    # Turn off trimming only where blocks of any size come from the heap.
     if mallopt is not None and mallopt(MMAP_THRESHOLD, LARGEST):
         mallopt(TRIM_THRESHOLD, LARGEST)

@@ -2,8 +2,7 @@
 
 A state is nested dicts of tensors and plain values. On disk it is a line with a SHA-256 of the
 rest, a line of JSON for the plain values, and a safetensors block, so that a torn or altered file
-is noticed before anything of it is used. Of a run two generations are kept: if the newest cannot be
-read, the one before it can.
+is noticed before use. Of a run two generations are kept, in case the newest cannot be read.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ class Checkpoints:
     """The checkpoints of one training: saved when due, loaded from the newest that is whole.
 
     `names` are the files of the newest one and of those before it. `made_with` is what a state
-    depends on (configuration, data, versions): a state made with something else is refused, or
-    with `discards` removed, because going on from it would give neither result. What a state does
-    not name, because it is older than that option, has the value in `defaults`. With `writes` off,
-    another process writes them.
+    depends on (configuration, data, versions): a state made with something else is refused, or with
+    `discards` removed. `defaults` are the values of options that older states lack. With `writes`
+    off, another process writes them.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Checkpoints:
         self.saved_at = time.monotonic()
 
     def read_only(self) -> Checkpoints:
-        """The same, for a process beside the one that writes them."""
+        """Return the same checkpoints for a process that does not write them."""
         other = copy.copy(self)
         other.writes, other.warn = False, lambda text: None
         return other
@@ -79,11 +77,11 @@ class Checkpoints:
         content = pack({"made_with": self.made_with, "state": state})
         try:
             write_atomically(newest, content, keep=next(iter(before), None))
-        finally:  # where one could not be written, the next may be due later
+        finally:  # do not try again at once if writing failed
             self.saved_at = time.monotonic()
 
     def load(self) -> State | None:
-        """The newest state that is whole, None if there is none."""
+        """Load the newest whole state; None if there is none."""
         for path in self.files:
             try:
                 content = unpack(regular_bytes(path))
@@ -94,7 +92,7 @@ class Checkpoints:
                 reason = getattr(error, "strerror", None) or error
                 after = "starting over" if path == self.files[-1] else "trying the one before it"
                 self.warn(f"{shown(path)} is not a whole checkpoint ({reason}): {after}")
-                if self.writes:  # so that it never takes the place of a whole one
+                if self.writes:  # so that it never replaces a whole one
                     _set_aside(path)
                 continue
             if self._is_ours(path, {**self.defaults, **made_with}):
@@ -134,12 +132,12 @@ class Checkpoints:
 
 
 def versions() -> dict[str, str]:
-    """Of the code that bits depend on."""
+    """Return the versions of the code that bits depend on."""
     return {"bntricks": version("bntricks"), "torch": str(torch.__version__)}
 
 
 def _set_aside(path: Path) -> None:
-    """Keep what is no checkpoint under another name: it may be a folder, or somebody else's."""
+    """Rename what is not a checkpoint: it may be a folder, or somebody else's file."""
     move(path, _aside(path))
 
 
@@ -148,7 +146,7 @@ def _aside(path: Path) -> Path:
 
 
 def pack(state: State) -> bytes:
-    """A state as bytes, with their checksum in front."""
+    """Pack a state into bytes that begin with their checksum."""
     tensors: dict[str, Tensor] = {}
     plain = json.dumps(_take_tensors(state, "", tensors))
     body = plain.encode() + b"\n" + safe.save(tensors)
@@ -156,7 +154,7 @@ def pack(state: State) -> bytes:
 
 
 def unpack(content: bytes) -> State:
-    """The state in these bytes, if they are what `pack` made."""
+    """Read the state from bytes that `pack` made; others are a CorruptError."""
     head, _, body = content.partition(b"\n")
     if not head.startswith(MAGIC):
         raise CorruptError("it does not begin like a checkpoint")
@@ -173,12 +171,12 @@ def unpack(content: bytes) -> State:
 
 
 def digest(state: State) -> str:
-    """A hash of every bit of a state."""
+    """Hash every bit of a state."""
     return hashlib.sha256(pack(state)).hexdigest()
 
 
 _TENSOR = {"tensor": True}
-"""Stands in the plain values where a tensor was; its name is the path that leads there."""
+"""Replaces a tensor in the plain values; the tensor's name is the path to this place."""
 
 
 def _take_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

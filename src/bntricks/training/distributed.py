@@ -2,11 +2,9 @@
 and keeps the same memory, and each passes its part of a batch through its copy of the network.
 
 Gradients are summed, so θ stays equal on all ranks. φ follows the moments of the whole batch,
-merged from those of the parts. What normalises a pass are the moments of a rank's own part, or,
-where statistics are synchronised, those of the whole batch, as in a run on one device.
+merged from those of the parts. A pass is normalised by the moments of a rank's own part or, with
+synchronised statistics, by those of the whole batch, as in a run on one device.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -26,7 +24,7 @@ from bntricks.errors import RunError, UserError
 from bntricks.norm import Statistics, follow, frozen_ema, layers, observed
 
 PATIENCE = timedelta(minutes=30)
-"""How long to wait for ranks that prepare a task or write a checkpoint."""
+"""The longest wait for other ranks, which may prepare a task or write a checkpoint."""
 
 
 class Ranks(Protocol):
@@ -36,23 +34,23 @@ class Ranks(Protocol):
     size: int
 
     def part(self, batch: Batch) -> tuple[Batch, float]:
-        """This rank's part of a batch, and its share in the batch's mean loss."""
+        """Return this rank's part of a batch, and its share in the batch's mean loss."""
 
     def whole(self, outputs: Tensor, count: int) -> Tensor:
-        """The outputs of all parts, in the batch's order."""
+        """Collect the outputs of all parts, in the batch's order."""
 
     def add(self, tensor: Tensor) -> Tensor:
-        """The sum over all ranks, in place."""
+        """Sum a tensor over all ranks, in place."""
 
     def add_all(self, tensors: Sequence[Tensor]) -> None:
-        """The sums over all ranks, in place, sent at once."""
+        """Sum tensors over all ranks, in place, in one message."""
 
     def tracking(self, net: nn.Module, count: int) -> AbstractContextManager[None]:
-        """A pass of this rank's part that moves φ by the whole batch of so many samples."""
+        """Let passes of this rank's part move φ by the whole batch of `count` samples."""
 
 
 class Alone:
-    """One rank has all."""
+    """A single process, with the interface of `Ranks`."""
 
     rank, size = 0, 1
 
@@ -118,7 +116,7 @@ class Team:
             follow(net, {name: (own.mean, own.var) for name, own in seen.items()})
 
     def agree(self, state: bytes, what: str) -> None:
-        """Stop unless all ranks have come to the same."""
+        """Stop unless all ranks have the same state."""
         own = torch.frombuffer(bytearray(hashlib.sha256(state).digest()), dtype=torch.uint8)
         sums = [torch.empty_like(own) for _ in range(self.size)]
         dist.all_gather(sums, own)
@@ -126,14 +124,14 @@ class Team:
             raise RunError(f"the ranks of this run do not agree on {what}: they cannot go on")
 
     def _rows(self, count: int) -> slice | None:
-        """A batch with fewer than two samples per rank is not split."""
+        """Return this rank's rows; None: a batch with fewer than two per rank is not split."""
         if count < 2 * self.size:
             return None
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
     def _merged(self, own: Statistics) -> dict[str, tuple[Tensor, Tensor]]:
-        """Mean and variance of the whole batch for all layers, from one message of each rank:
-        counts, means and variances, channel after channel. No rank reads a count."""
+        """Merge mean and variance of the whole batch for all layers, from one message of each rank:
+        counts, means and variances, channel after channel. No rank waits for a count."""
         sent = torch.cat(
             [torch.stack([torch.full_like(m.mean, m.count), m.mean, m.var]) for m in own.values()],
             dim=1,
@@ -152,7 +150,7 @@ class Team:
 
 @contextmanager
 def joined(size: int, device: str) -> Iterator[Ranks]:
-    """The ranks that torchrun has started, or none but this."""
+    """Join the ranks that torchrun has started; with a size of 1, there is only this one."""
     if size == 1:
         yield ALONE
         return
@@ -168,14 +166,14 @@ def joined(size: int, device: str) -> Iterator[Ranks]:
 
 
 def launched() -> tuple[int, int]:
-    """This process's rank, and how many torchrun has started; (0, 1) without it."""
+    """Return this process's rank and the number of ranks; (0, 1) without torchrun."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return 0, 1
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def synchronise(net: nn.Module) -> None:
-    """From now on BatchNorm normalises by the moments of all ranks' parts together.
+    """Make BatchNorm normalise by the moments of all ranks' parts together, in place.
     (`nn.SyncBatchNorm` refuses CPU tensors.)"""
     for name, layer in layers(net).items():
         if not isinstance(layer, _BatchNorm):
@@ -192,7 +190,7 @@ def _normalised(layer: _BatchNorm, x: Tensor) -> Tensor:
         return type(layer).forward(layer, x)
     over = [0, *range(2, x.dim())]
     shape = [1, -1] + [1] * (x.dim() - 2)
-    wide = x.float()  # sums of bfloat16 would lose what they add
+    wide = x.float()  # bfloat16 is too coarse for sums
     own_var, own_mean = torch.var_mean(wide, over, correction=0)
     own_count = torch.full_like(own_mean, wide.numel() / wide.shape[1])
     counts, means, variances = _gathered(torch.stack([own_count, own_mean, own_var])).unbind(1)
@@ -211,8 +209,7 @@ def _gathered(x: Tensor) -> Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """The tensors of all ranks, [ranks, ...], which gradients flow through: each rank's loss
-    depends on all parts."""
+    """Gathers the tensors of all ranks, [ranks, ...], and lets gradients flow back."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -1,5 +1,4 @@
-"""What happens while something is trained, as plain values: for progress bars, logs, and a function
-of your own. Needs no torch."""
+"""Events of a training as plain values, for progress bars, logs and your own functions."""
 
 from __future__ import annotations
 
@@ -11,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Event(TypedDict, total=False):
-    """A dict with the kind of event and what belongs to it.
+    """A dict with the kind of event and its values.
 
-    `data` and `work` say how far work outside the steps is. `begin` and `end` are a run's first and
-    last, `finished` comes when a sweep has its result, and `resumed` when it goes on from a
-    checkpoint. `progress` comes twice a second and `epoch` when one is over; `evaluation` is that
-    of an epoch, `task` that when a task is over. `warning` says what the reader should know.
+    `begin` and `end` are a run's first and last event; `resumed` comes when it goes on from a
+    checkpoint, `finished` when a sweep has its result. `progress` comes twice a second, `epoch`
+    when one is over. `evaluation` has the accuracies after an epoch, `task` those after a task.
+    `data` and `work` are progress of work outside the steps, `warning` is for the reader.
     """
 
     event: Required[
@@ -32,7 +31,7 @@ class Event(TypedDict, total=False):
     config: dict[str, Any]
     path: str
     step: int
-    """So many steps are over, of all tasks together, out of `steps`."""
+    """The number of steps that are over, of all tasks together, out of `steps`."""
     steps: int
     loss: float | None
     task: int
@@ -54,16 +53,16 @@ Sink = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """The sink of a caller who wants none."""
+    """Ignore an event."""
 
 
 def warning(sink: Sink) -> Callable[[str], None]:
-    """Tells the sink something that its reader should know."""
+    """Make a function that sends a text to the sink as a warning."""
     return lambda text: sink({"event": "warning", "text": text})
 
 
 def reported(sink: Sink) -> Report:
-    """Tells the sink how far work such as reading images is."""
+    """Make a function that sends the progress of other work to the sink."""
     return lambda what, done, total: sink(
         {"event": "data", "what": what, "done": done, "total": total}
     )

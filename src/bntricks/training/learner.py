@@ -1,8 +1,7 @@
-"""The object to hold: a network that learns by a method, with its optimiser and its memory.
+"""A network that learns by a method, with its optimiser and its memory.
 
-`observe` takes raw samples. How they are augmented and normalised is the learner's `view`
-(identity by default), so the memory keeps raw ones. A learner knows numbers, not names or files:
-that is what a `Model` is for.
+`observe` takes raw samples, and the memory keeps raw ones; the learner's `view` (identity by
+default) augments and normalises them. A learner knows numbers, not names or files: see `Model`.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ from bntricks.training.state import Cost, State, View, no_samples, previous, res
 from bntricks.training.step import step
 
 CAPACITY = 500
-"""Samples in the memory of a learner that is not told how many."""
+"""Samples in the memory by default."""
 
 
 def identity(x: Tensor, generator: Generator | None = None) -> Tensor:
-    """The view of samples that are network inputs already."""
+    """View samples that are already network inputs."""
     return x
 
 
@@ -56,18 +55,19 @@ class Learner:
     >>> for x, y in loader: learner.observe(x, y)
     >>> learner.end()
 
-    `memory` is how many samples it may keep. Methods that look at a whole task at its start or end
-    (LwF, iCaRL, GEM, A-GEM, FDR) are given its samples in `begin` and `end`. An epoch of iCaRL runs
-    over `mix_in_memory(x, y)`, and LwF has to know which of the task's samples are in a batch:
-    `observe(x, y, ids=...)`. It computes on `device`, or else where the network is. `tasks` says
-    how many there will be, to methods that share out their memory in advance.
-    Further keywords are those of `TrainingOptions`, which can be given whole as `options` too. If
-    they do not say otherwise, a memory holds 500 samples, and methods that prepare themselves for a
-    task do so in one epoch. A `schedule` may be a function of your own.
+    Give the task's samples to `begin` and `end` for methods that need all of them (LwF, iCaRL, GEM,
+    A-GEM, FDR). An epoch of iCaRL runs over `mix_in_memory(x, y)`. LwF needs the positions of a
+    batch's samples in the task: `observe(x, y, ids=...)`. Methods that share out their memory in
+    advance need the number of `tasks`. The learner computes on `device`, or else where the network
+    is.
 
-    With `task_free`, nobody says where tasks begin and end: `observe` every batch, whatever classes
-    it has. Those of the batch are then the new classes of the step, and all others that were ever
-    observed the old ones. Methods that need tasks are refused.
+    Further keywords are those of `TrainingOptions`, which can also be given whole as `options`. By
+    default a memory holds 500 samples, and methods that prepare for a task do so in one epoch. A
+    `schedule` may be a function of your own.
+
+    With `task_free`, just `observe` every batch, whatever its classes. Those of the batch are then
+    the new classes of the step, and all others observed before are old. Methods that need tasks are
+    refused.
     """
 
     def __init__(
@@ -159,9 +159,9 @@ class Learner:
         *,
         visitors: Sequence[int] = (),
     ) -> None:
-        """A new task arrives with these classes, and these samples. Classes may come again, and
-        `visitors` are classes of other tasks that some of the samples are of, unless the method
-        needs each class to come in one task alone."""
+        """Begin a task with these classes and samples. Classes may come again, and `visitors` are
+        classes of other tasks among the samples; methods that need each class to come in one task
+        only refuse both."""
         if self.task_free:
             raise ValueError("a task-free learner has no tasks: observe its batches")
         before = self.state.lesson
@@ -189,10 +189,8 @@ class Learner:
     def mix_in_memory(
         self, x: Tensor, y: Tensor, change: Callable[[Tensor], Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What an epoch runs over: the task, with the memory mixed in where the recipe says so.
-
-        `change` is applied to what comes out of the memory.
-        """
+        """Return an epoch's samples: the task's, with the memory mixed in if the recipe says so.
+        `change` is applied to images from the memory."""
         memory = self.memory
         if not self.method.mixes or not memory or memory.x is None:
             return x, y
@@ -203,15 +201,15 @@ class Learner:
     def observe(
         self, x: Tensor, y: Tensor, *, ids: Tensor | None = None, horizon: int | None = None
     ) -> Tensor:
-        """Learn from one batch; returns its loss, on the device.
+        """Learn from one batch and return its loss, on the device.
 
-        `ids` say which of the task's samples these are. `horizon` counts the steps, this one
-        included, until someone predicts. If it is given, tracking passes that no prediction would
-        notice are left out; never promise too much.
+        `ids` are the samples' positions in the task. `horizon` is the number of steps, this one
+        included, until the next prediction: with it, tracking passes that make no difference to
+        that prediction are left out.
         """
         if len(y) < 2:
             raise ValueError("a batch of one sample has no variance: join it to the batch before")
-        if x.device.type == "cpu":  # on a device the step would wait; there a NaN loss shows it
+        if x.device.type == "cpu":  # elsewhere the step would wait; a NaN loss shows it later
             check_finite(x, "the batch")
         y = class_numbers(y)
         raw = Batch(to_device(x, self.device), y, ids=None if ids is None else ids.cpu())
@@ -222,13 +220,13 @@ class Learner:
             self.state.lesson = lesson
             self.state.train_mode()
         check_announced(raw.y, self.state.lesson.announced)
-        if not all(net.training for net in self.state.learning):  # somebody has evaluated it
+        if not all(net.training for net in self.state.learning):  # somebody called eval()
             self.state.train_mode()
         self._forget_fit()
         return step(self.state, raw, horizon=horizon)
 
     def end(self, x: Tensor | None = None, y: Tensor | None = None) -> None:
-        """The task is over; these were its samples."""
+        """End the task, which had these samples."""
         self._forget_fit()
         method, policy = self.method, self.method.memory
         remembers = policy is not None and policy.fills == "task end"
@@ -252,7 +250,7 @@ class Learner:
         self.state.recorded = None
 
     def grow(self, outputs: int, *, lr: float | None = None) -> None:
-        """From now on the head has so many outputs, and the optimiser this learning rate."""
+        """Grow the head to `outputs`, and set the optimiser's learning rate."""
         rate = self.state.optimiser.lr if lr is None else lr
         check_rate(rate)
         for net in self.state.averages.values():  # to the same new rows as the network's
@@ -263,7 +261,7 @@ class Learner:
         self.state.optimiser = self._make_optimiser(self.net.parameters(), rate, self._decay)
 
     def scores(self, x: Tensor, *, batch: int = 128) -> Tensor:
-        """A score for every class, [N, C], on the host. Moves nothing that learning depends on."""
+        """Score every class, [N, C], on the host. Changes nothing that learning depends on."""
         if self.state.stale:
             raise RuntimeError(
                 "the running statistics lack tracking passes that were left out: predict no "
@@ -282,22 +280,22 @@ class Learner:
             return torch.cat([classify.scores(reader, part).float().cpu() for part in inputs])
 
     def predict(self, x: Tensor) -> Tensor:
-        """The class of each sample, [N]. Moves nothing that learning depends on."""
+        """Predict the class of each sample, [N]. Changes nothing that learning depends on."""
         return self.scores(x).argmax(1)
 
     def fit(self) -> None:
-        """Let a classifier that learns when asked learn now, unless it has and nothing moved."""
+        """Fit a lazy classifier unless its fit is current."""
         if not self.state.fitted and self.method.classify.fits == "when asked":
             self._fit(None)
 
     @property
     def predictor(self) -> nn.Module:
-        """The network that labels are read off: the one that learns, or an average of it."""
+        """The network that predicts: the one that learns, or an average of it."""
         network = getattr(self.method.classify, "network", None)
         return self.net if network is None else network(self.state)
 
     def with_net(self, net: nn.Module) -> Learner:
-        """This learner with another network to predict with, and not to train."""
+        """Return this learner with another network, for prediction only."""
         other = copy.copy(self)
         averages = dict.fromkeys(self.state.averages, net)
         other.state = replace(self.state, net=net, averages=averages)
@@ -305,12 +303,12 @@ class Learner:
         return other
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything it has become: tensors and plain values, nested. What it was made with (the
-        network's shape, the method, the protocol) is not in it."""
+        """Return all that training has changed, as nested tensors and plain values. The network's
+        shape, the method and the protocol are not included."""
         return snapshot(self.state, self.generators)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Become what another learner was that was made alike."""
+        """Restore the state of a learner that was made with the same arguments."""
         restore(self.state, self.generators, state)
 
     def _fit(self, samples: Batch | None) -> None:

@@ -1,6 +1,4 @@
-"""The only loop over epochs and batches: runs, models and estimators all learn a task by it."""
-
-from __future__ import annotations
+"""The only loop over epochs and batches, by which runs, models and estimators learn a task."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,22 +18,22 @@ from bntricks.training.state import State
 
 @dataclass
 class Position:
-    """Where learning is between two steps: so many lessons, epochs of the next one and batches of
-    its next epoch are over."""
+    """The place between two steps: the numbers of lessons that are over, of epochs of the current
+    one, and of batches of the current epoch."""
 
     lesson: int = 0
     epoch: int = 0
     batch: int = 0
     order: Tensor | None = None
-    """The state of the order generator when this epoch began; None before the task did."""
+    """The state of the order generator when this epoch began; None before the task."""
     seconds: float = 0.0
-    """Spent on this lesson."""
+    """Time spent on this lesson."""
     phi: Phi = field(default_factory=dict)
-    """φ as it was when the task began."""
+    """φ when the task began."""
 
 
 Save = Callable[[Position, bool], None]
-"""Saves a checkpoint at a position: now, or else if one is due."""
+"""A function that saves a checkpoint at a position if the flag is set, and otherwise when due."""
 
 
 def learn_epochs(
@@ -53,13 +51,13 @@ def learn_epochs(
     stop: Callable[[], bool] = lambda: False,
     save: Save = lambda position, now: None,
 ) -> None:
-    """Observe these samples, of task number `task` of `tasks`, for so many epochs.
+    """Observe the samples of task number `task` of `tasks`, for these epochs.
 
     φ is next read when the task is over, or by `epoch_over`, which is called with the number of
-    each epoch that is. Until then, tracking passes that nobody would notice are left out, unless
-    `every_step` is to be tracked. `stop` is asked after each step, and ends the loop there, once
-    `save` has been called; from the `position` it leaves behind, a later call goes on to the same
-    bits. A loss that is not finite raises, at the latest when the loop is over.
+    each finished epoch. Tracking passes that make no difference then are left out, unless
+    `every_step` is tracked. When `stop` returns true after a step, the loop ends, once `save` has
+    been called; a later call goes on from the `position` to the same bits. A loss that is not
+    finite raises, at the latest when the loop is over.
     """
     position = position or Position()
     start = time.perf_counter() - position.seconds
@@ -93,7 +91,7 @@ def learn_epochs(
 
 @contextmanager
 def _lent(state: State) -> Iterator[float]:
-    """The learning rate, which is put back afterwards, and so are the caller's generators."""
+    """Yield the learning rate; restore it and the caller's generators afterwards."""
     rate = state.optimiser.lr
     try:
         with state.randomness.borrowed(state.device):
@@ -105,11 +103,11 @@ def _lent(state: State) -> Iterator[float]:
 def batches(
     position: Position, count: int, size: int, epochs: int, order: Generator, *, even: bool = False
 ) -> Iterator[Tensor]:
-    """The batches of a task from this position on, over all its epochs; the position moves on."""
+    """Yield the batches of a task from this position on, over all epochs, and advance it."""
     while position.epoch < epochs:
         if position.batch == 0:
             position.order = order.get_state()
-        else:  # the same order again, from its middle on
+        else:  # the same order again
             assert position.order is not None
             order.set_state(position.order)
         for ids in islice(shuffled(count, size, order, even=even), position.batch, None):

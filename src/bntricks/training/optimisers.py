@@ -1,10 +1,8 @@
-"""How θ moves, by name. An optimiser's state is part of a snapshot.
+"""Optimisers by name. Their state is part of a snapshot.
 
-`torch.optim` has all of these, but brings PyTorch's compiler into every process that trains, which
-takes longer to import than torch itself (`python -X importtime -c "import torch._dynamo"`).
+`torch.optim` has all of these, but imports PyTorch's compiler, which takes longer than torch itself
+(`python -X importtime -c "import torch._dynamo"`).
 """
-
-from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +16,7 @@ from bntricks.errors import UserError
 from bntricks.plugins.registry import Registry
 
 LARGEST_RATE = 1e30
-"""Far beyond any use, and so far below what float32 can hold that no sum overflows at once."""
+"""Far beyond any use, and so far below the limit of float32 that no sum overflows at once."""
 
 
 def check_rate(lr: float) -> None:
@@ -31,7 +29,7 @@ def check_rate(lr: float) -> None:
 
 
 class Optimiser(Protocol):
-    """One step at a time, of the parameters it was made with."""
+    """Moves the parameters it was made with."""
 
     lr: float
 
@@ -39,21 +37,21 @@ class Optimiser(Protocol):
     def step(self) -> None: ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What it keeps between two steps: tensors and plain values, nested."""
+        """Return its state between two steps: nested tensors and plain values."""
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 MakeOptimiser = Callable[[Iterable[nn.Parameter], float, float], Optimiser]
-"""Of parameters, learning rate and weight decay w, which adds w·θ to the gradient. A keyword
-`momentum` can be set by whoever chooses the optimiser."""
+"""A function of parameters, learning rate and weight decay w, which adds w·θ to the gradient. If it
+has a keyword `momentum`, users can set that too."""
 
 OPTIMISERS: Registry[MakeOptimiser] = Registry("optimiser")
 
 
 def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
-    """The optimiser of this name; if a momentum is given, with that one."""
+    """Find the optimiser of this name, perhaps with another momentum."""
     make = OPTIMISERS.find(name)
     if momentum is None:
         return make
@@ -68,7 +66,7 @@ def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
 
 
 def own_momentum(name: str) -> float | None:
-    """An optimiser's momentum by default, None if it has none that can be set."""
+    """Return an optimiser's default momentum; None if it has none that can be set."""
     parameter = inspect.signature(OPTIMISERS.find(name)).parameters.get("momentum")
     default = None if parameter is None else parameter.default
     return default if isinstance(default, float) else None
@@ -76,8 +74,7 @@ def own_momentum(name: str) -> float | None:
 
 @OPTIMISERS.named("sgd")
 class GradientDescent:
-    """θ ← θ − η·(∇ + w·θ): plain gradient descent, which keeps nothing between two steps. The same
-    bits as `torch.optim.SGD`."""
+    """Plain gradient descent: θ ← θ − η·(∇ + w·θ). The same bits as `torch.optim.SGD`."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
         self.parameters, self.lr, self.decay = list(parameters), lr, decay
@@ -101,8 +98,7 @@ class GradientDescent:
 
 @OPTIMISERS.named("sgdm")
 class Momentum(GradientDescent):
-    """v ← m·v + ∇ + w·θ, θ ← θ − η·v: gradient descent with momentum. The same bits as
-    `torch.optim.SGD`."""
+    """Gradient descent with momentum: v ← m·v + ∇ + w·θ, θ ← θ − η·v, to the bits of torch's."""
 
     def __init__(
         self,
@@ -136,10 +132,9 @@ class Momentum(GradientDescent):
 
 @OPTIMISERS.named("adam")
 class Adam(GradientDescent):
-    """Every parameter moves by about η a step, however steep the loss is, so one rate suits
-    networks of many kinds (Kingma & Ba 2015). Weight decay is part of the gradient, or, where it is
-    `decoupled`, of the step (Loshchilov & Hutter 2019). The same values as `torch.optim.Adam` and
-    `torch.optim.AdamW`, to rounding."""
+    """Adam (Kingma & Ba 2015): every parameter moves by about η a step, however steep the loss is.
+    Weight decay is part of the gradient or, if `decoupled`, of the step (Loshchilov & Hutter 2019).
+    The same values as `torch.optim.Adam` and `AdamW`, up to rounding."""
 
     betas = (0.9, 0.999)
     epsilon = 1e-8
@@ -196,7 +191,7 @@ def adamw(parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> 
 
 @torch.no_grad()
 def clip(parameters: Iterable[nn.Parameter], largest: float) -> None:
-    """Scale the gradient of all parameters together down to this norm, if it is longer."""
+    """Scale the gradient of all parameters together down to this norm if it is longer."""
     slopes = [each.grad for each in parameters if each.grad is not None]
     if slopes:
         norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(slopes)))
@@ -204,8 +199,8 @@ def clip(parameters: Iterable[nn.Parameter], largest: float) -> None:
 
 
 def _moving(parameters: Sequence[nn.Parameter]) -> tuple[list[int], list[Tensor], list[Tensor]]:
-    """The parameters that have a gradient: which they are, their values and their gradients. All
-    of them move at once: on a GPU, a few kernels instead of a few for each."""
+    """Return the positions, values and gradients of the parameters that have a gradient, to move
+    them all at once: on a GPU, by a few kernels instead of a few for each."""
     moving = [k for k, each in enumerate(parameters) if each.grad is not None]
     slopes = [each.grad for each in parameters if each.grad is not None]
     return moving, [parameters[k] for k in moving], slopes

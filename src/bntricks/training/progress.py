@@ -1,6 +1,4 @@
-"""Progress of a run, without ever making a step wait for its loss."""
-
-from __future__ import annotations
+"""The progress of a run; no step waits for its loss."""
 
 import time
 from collections.abc import Callable
@@ -16,10 +14,8 @@ REPORT_SECONDS = 0.5
 
 
 class Progress:
-    """Counts steps, remembers the first loss that was not finite, and says how far things are.
-
-    Losses stay on the device until they are reported, so a step never waits for one.
-    """
+    """Counts steps, reports progress, and remembers the first loss that was not finite. Losses stay
+    on the device until they are reported."""
 
     def __init__(
         self, sink: Sink, *, total: int, drift: Callable[[], dict[str, float]] | None = None
@@ -50,7 +46,7 @@ class Progress:
             self.emit("progress")
 
     def emit(self, kind: Literal["progress", "epoch"]) -> None:
-        """Read the newest loss, and say where the run is."""
+        """Report the newest loss and the place in the run."""
         self.reported_at = time.monotonic()
         self.check()
         if kind == "epoch" and self._sum is not None:
@@ -64,17 +60,17 @@ class Progress:
             event["phi_drift"] = self.drift()
         self.sink(event)
 
-    def work(self, what: str, done: int, total: int) -> None:
-        """Progress of work between the steps: a warm-up, herding."""
+    def work(self, what: str, done: int, total: int | None) -> None:
+        """Report the progress of work between the steps, such as herding."""
         self.sink({"event": "work", "what": what, "done": done, "total": total})
 
     def state_dict(self) -> dict[str, Any]:
-        """The losses so far."""
+        """Return the losses so far."""
         total = None if self._sum is None else self._sum.item()
         return {"epochs": self.epoch_losses, "sum": total, "summed": self._summed}
 
     def load_state_dict(self, state: dict[str, Any], step: int) -> None:
-        """Go on from this step, where another one was, and say so."""
+        """Restore the losses up to this step, and report that the run goes on."""
         self.done, self.epoch_losses = step, list(state["epochs"])
         self._sum = None if state["sum"] is None else torch.tensor(state["sum"])
         self._summed = state["summed"]

@@ -1,12 +1,9 @@
-"""Dropout, and all else that draws from global generators: of torch, of Python, of numpy.
+"""Seeds for dropout and all else that draws from the global generators of torch, Python and numpy.
 
-What is drawn follows from the run's seed, the task, the step and the name of what draws, such as a
-pass. So a pass that is left out or added shifts no other, a resumed run draws what it would have
-drawn, and whoever calls gets their generators back as they were. Networks and methods in which
-nothing can draw pay only for the look that finds that out.
+Draws follow from the run's seed, the task, the step and the name of the part that draws, such as a
+pass. So a pass that is left out or added shifts no other, a resumed run draws the same, and the
+caller's generators are restored. Networks and methods in which nothing can draw are not seeded.
 """
-
-from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,35 +30,34 @@ DETERMINISTIC = (
     "torch.nn.modules.pooling",
     "torch.nn.modules.upsampling",
 )
-"""Where torch has its layers that draw nothing, but for those in `DRAWING`."""
+"""Modules of torch whose layers draw nothing, except those in `DRAWING`."""
 DRAWING = (nn.RReLU, nn.MultiheadAttention, nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
 NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class Randomness:
-    """Seeds the global generators for each part of a training by name."""
+    """Seeds the global generators for each part of a training, by name."""
 
     def __init__(self, source: Generator) -> None:
         self.source = source
-        """Its seed is that of all parts, and is saved with the generator."""
+        """The source of all seeds, which is saved as one of the run's generators."""
         self.task, self.step = 0, 0
-        """What stands for the task, and how many of its steps are over."""
+        """A number for the task, and how many of its steps are over."""
         self.in_passes, self.outside = True, True
-        """Whether anything may draw in a pass through a network, and in what else a step does."""
+        """Whether anything may draw in a pass through a network, and elsewhere in a step."""
         self._looked_at: tuple[object, ...] = ()
         self._borrowed = False
         self._inside = ""
 
     def look(self, modules: Iterable[nn.Module], method: Method, *others: object) -> bool:
-        """Find out whether anything in a step may draw."""
+        """Check whether anything in a step may draw."""
         if (method, *others) != self._looked_at:
             self._looked_at, self.outside = (method, *others), code_draws(method, *others)
         self.in_passes = self.outside or networks_draw(modules)
         return self.in_passes
 
     def begin(self, order: Generator, classes: tuple[int, ...]) -> None:
-        """Begin a task with these classes. Lessons are told apart by the order that is to come,
-        which is another one in each and is saved in every file."""
+        """Begin a task with these classes; the state of the order generator tells lessons apart."""
         position = hashlib.sha256(order.get_state().numpy().tobytes()).hexdigest()
         self.task, self.step = derived_seed(position, classes), 0
 
@@ -73,7 +69,7 @@ class Randomness:
 
     @contextmanager
     def borrowed(self, device: torch.device) -> Iterator[None]:
-        """Put the caller's generators back when this is over, rather than after each part."""
+        """Restore the caller's generators when this is over, rather than after each part."""
         if self._borrowed:
             yield
             return
@@ -85,12 +81,12 @@ class Randomness:
             self._borrowed = False
 
     def of_step(self, part: str, device: torch.device) -> AbstractContextManager[None]:
-        """Draw what this part of this step draws."""
+        """Seed the draws of this part of the current step."""
         return self.part(f"{self.task} {self.step} {part}", device)
 
     @contextmanager
     def part(self, part: str, device: torch.device) -> Iterator[None]:
-        """Draw what this part draws, whenever that is. Parts may lie within parts."""
+        """Seed the draws of this part. Parts may be nested."""
         seed = self.source.initial_seed()
         outer, self._inside = self._inside, part
         try:
@@ -104,8 +100,7 @@ class Randomness:
 
 
 def networks_draw(modules: Iterable[nn.Module]) -> bool:
-    """Whether a module may draw: one that neither torch nor this package knows to draw nothing, or
-    that somebody else has changed."""
+    """Whether a module may draw: one that is not known as deterministic, or has foreign hooks."""
     for module in modules:
         kind = type(module)
         if kind not in _DRAWS:
@@ -121,18 +116,17 @@ def networks_draw(modules: Iterable[nn.Module]) -> bool:
 
 
 _DRAWS: dict[type, bool] = {}
-"""Kinds of modules that have been met, and whether they may draw."""
+"""Classes of modules seen so far, and whether they may draw."""
 
 
 def code_draws(method: Method, *others: object) -> bool:
-    """Whether anything else in a step may draw: functions and objects that are not of this
-    package."""
+    """Whether anything else in a step may draw: functions and objects from outside this package."""
     losses = (term.loss.of for update in method.updates for term in update.terms)
     return not all(map(_is_ours, chain(losses, (method.memory, method.project), others)))
 
 
 def _is_ours(thing: object) -> bool:
-    """Whether code of this package is called."""
+    """Whether this is code of this package."""
     while isinstance(thing, partial):
         thing = thing.func
     named = thing if isinstance(thing, FunctionType) else type(thing)

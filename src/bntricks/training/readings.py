@@ -1,7 +1,6 @@
-"""Other methods read off the same θ: they train alike, and differ in how labels are read off, or in
-the batch that φ follows. For those, there is the network once more with a φ of its own."""
-
-from __future__ import annotations
+"""Predictions of other methods from the same training: methods that move θ alike, but differ in how
+labels are read off, or in the batch that φ follows. The latter have a copy of the network that
+shares θ and has a φ of its own."""
 
 import copy
 from collections.abc import Mapping
@@ -21,32 +20,32 @@ from bntricks.training.step import Draws
 
 
 class Readings:
-    """An observer that learns what these methods, by name, would predict with the learner's θ. It
-    is no cost of the learner's own method. The learner's head must not grow meanwhile."""
+    """An observer that fits these methods, by name, to the learner's θ, to predict as they would.
+    It does not count as the learner's cost. The head must not grow meanwhile."""
 
     def __init__(self, learner: Learner, methods: Mapping[str, Method]) -> None:
         self.learner, self.methods = learner, methods
         self.fitted: dict[str, Fitted] = {}
-        """What their classifiers have learned."""
+        """The fits of their classifiers."""
         self.twins: dict[str, tuple[Source, nn.Module]] = {
             name: (method.ema, with_own_buffers(learner.net))
             for name, method in methods.items()
             if method.ema is not None and method.ema != learner.method.ema
         }
-        """Where φ follows another batch: which, and the network with that φ."""
+        """For methods whose φ follows another batch: that batch, and the network with that φ."""
         learner.state.observers.append(self)
 
     def step(self, draws: Draws, horizon: int | None) -> None:
-        """As the step itself tracks its batch."""
+        """Move the φ of the copies, as the step itself moves its own."""
         state, reach = draws.state, ema_reach(self.learner.net)
         for ema, net in self.twins.values():
             batch = draws.batch(ema)
             if batch is None or len(batch) < 2:
                 continue
             if horizon is None or reach is None or horizon <= reach:
-                if not net.training:  # somebody has evaluated it
+                if not net.training:  # somebody called eval()
                     net.train()
-                # What its own training would drop out in the pass that moves φ.
+                # With the dropout of the method's own training.
                 with state.passing(draws.pass_of(batch)), state.arithmetic(batch.x):
                     update_ema(net, batch.x)
             else:
@@ -60,7 +59,7 @@ class Readings:
                 self.fitted[name] = reader.method.classify.fit(reader.state, samples)
 
     def read_by(self, name: str) -> Learner:
-        """The learner as this method, to predict and not to train with."""
+        """Return the learner as this method, for prediction only."""
         own = self.learner.state
         _, net = self.twins.get(name, (None, own.net))
         other = copy.copy(self.learner)
@@ -84,5 +83,5 @@ class Readings:
 
 
 def with_own_buffers(net: nn.Module) -> nn.Module:
-    """A copy of the network that shares its parameters."""
+    """Copy a network but share its parameters."""
     return copy.deepcopy(net, {id(parameter): parameter for parameter in net.parameters()})

@@ -1,7 +1,4 @@
-"""What a checkpoint holds of a learner and its place, checked before any of it is used: a file with
-the right checksum may still have been made by somebody else."""
-
-from __future__ import annotations
+"""The content of a checkpoint, checked before use: anybody may have made the file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +16,12 @@ Count = Annotated[StrictInt, Field(ge=0)]
 Elapsed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-class Part(BaseModel):
+class SavedPart(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
 
-class Place(Part):
-    """A `Position`."""
+class SavedPosition(SavedPart):
+    """A saved `Position`."""
 
     lesson: Count
     epoch: Count
@@ -34,8 +31,8 @@ class Place(Part):
     phi: dict[str, dict[str, Tensor]]
 
 
-class Learned(Part):
-    """What `snapshot` makes of a learner."""
+class SavedLearner(SavedPart):
+    """A learner as saved by `snapshot`."""
 
     net: dict[str, Tensor]
     optimiser: dict[str, Any] = Field(default_factory=dict)
@@ -54,18 +51,17 @@ class Learned(Part):
     randomness: dict[str, Count] = Field(default_factory=lambda: {"task": 0, "step": 0})
 
 
-class Saved(Part):
-    """What any training goes on from."""
+class Saved(SavedPart):
+    """The state that any training goes on from."""
 
-    learner: Learned
-    place: Place
+    learner: SavedLearner
+    place: SavedPosition
     step: Count
 
     def check(
         self, net: nn.Module, lesson: Lesson, *, epochs: int, outputs: int, samples: Tensor
     ) -> None:
-        """Raise a ValueError if it is not of this network, with so many outputs, in this lesson of
-        such samples."""
+        """Raise a ValueError unless it fits this network, lesson and samples."""
         place, learner = self.place, self.learner
         if place.epoch > epochs:
             raise ValueError("its position is beyond the end")
@@ -86,7 +82,7 @@ class Saved(Part):
 
 @contextmanager
 def fitting(what: str, remedy: str, *, option: str | None = None) -> Iterator[None]:
-    """Refuse a state in one line if anything fails while it is checked and loaded."""
+    """Turn any failure to check or load a state into a one-line error."""
     try:
         yield
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -100,7 +96,7 @@ def fitting(what: str, remedy: str, *, option: str | None = None) -> Iterator[No
 
 
 def kinds(tensors: dict[str, Tensor]) -> dict[str, tuple[Size, Any]]:
-    """Shape and type of each tensor."""
+    """Return shape and type of each tensor."""
     return {name: (value.shape, value.dtype) for name, value in tensors.items()}
 
 

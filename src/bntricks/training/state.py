@@ -1,5 +1,5 @@
-"""What a step reads and changes: the network, its optimiser, the memory, and the task at hand.
-Between two steps it is a value too, to go on from later to the same bits."""
+"""The state of a training: the network, its optimiser, the memory, and the task at hand. It can be
+saved between two steps, and restored to go on to the same bits."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from bntricks.errors import UserError
 from bntricks.memory import Memory
 from bntricks.networks.folded import folded
 from bntricks.networks.head import features, keep_outputs, last_linear, seen_by_head
-from bntricks.networks.norms.variant import Rows, told
+from bntricks.networks.norms.variant import Rows, given_rows
 from bntricks.norm import BatchNorms, ema_reach, mode
 from bntricks.recipes.classifiers import LINEAR, Fitted
 from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.options import TrainingOptions
 from bntricks.seeds import Generators
+from bntricks.streams.files.progress import Report, silent
 from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
@@ -36,15 +37,12 @@ if TYPE_CHECKING:
     from bntricks.training.step import Draws
 
 View = Callable[[Tensor, Generator | None], Tensor]
-"""Raw samples to network inputs: augmented by the generator, plain without one."""
-
-Report = Callable[[str, int, int], None]
-"""How far long work outside the steps is: what, done, total."""
+"""A function from raw samples to network inputs, augmented if there is a generator."""
 
 
 @dataclass
 class Cost:
-    """What the steps so far have taken."""
+    """The cost of all steps so far."""
 
     steps: int = 0
     forwards: int = 0
@@ -54,23 +52,23 @@ class Cost:
 
 
 def no_samples() -> Tensor:
-    """A count for each class, which grows with the labels that come."""
+    """Return a count for each class, which grows with the labels."""
     return torch.zeros(0, dtype=torch.float64)
 
 
 class Observer(Protocol):
-    """Looks at what is learned, and moves nothing of it."""
+    """Looks at a training without changing it."""
 
     def step(self, draws: Draws, horizon: int | None) -> None:
-        """See the batches of a step before θ moves; `horizon` is that of `step`."""
+        """Look at the batches of a step before θ moves; `horizon` is that of `step`."""
         ...
 
     def task_end(self, samples: Batch | None) -> None:
-        """A task is over; these were its samples, if they were handed in."""
+        """Look at the end of a task, with its samples if they were given."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What becomes part of the learner's state, by names of its own."""
+        """Return its part of the learner's state, under names of its own."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
@@ -90,23 +88,23 @@ class State:
     averaging: Generator = field(default_factory=Generator)
     options: TrainingOptions = field(default_factory=TrainingOptions)
     schedule: Schedule = constant
-    """How the learning rate changes while a task is learned."""
+    """The course of the learning rate over a task."""
     tasks: int | None = None
-    """How many tasks there will be, for methods that share out their memory in advance."""
-    report: Report = lambda what, done, total: None
+    """The number of tasks, for methods that share out their memory in advance."""
+    report: Report = silent
     lesson: Lesson = field(default_factory=Lesson)
     teacher: nn.Module | None = None
-    """The network as it was before this task."""
+    """The network before this task."""
     recorded: Tensor | None = None
     """Outputs recorded at the task's start, a row for each of its samples."""
     fitted: Fitted = field(default_factory=dict)
-    """What the recipe's classifier has learned; empty until it has."""
+    """The fit of the recipe's classifier; empty until there is one."""
     averages: dict[str, nn.Module] = field(default_factory=dict)
     """The recipe's slow copies of the network, by name."""
     observers: list[Observer] = field(default_factory=list)
     trained_on: Tensor = field(default_factory=no_samples)
-    """How many samples of each class have moved θ in this task, those of the memory included. A
-    sample in several copies that together weigh one counts once."""
+    """The number of samples of each class that have moved θ in this task, replayed ones included.
+    Copies that together weigh as much as one sample count as one."""
     cost: Cost = field(default_factory=Cost)
     ranks: Ranks = ALONE
     """The processes that share a step."""
@@ -114,33 +112,32 @@ class State:
     """Tracked steps since one was left out; None if none was."""
     randomness: Randomness = field(default_factory=lambda: Randomness(Generator()))
     guards: list[RemovableHandle] = field(default_factory=list)
-    """What refuses to evaluate while φ lacks passes that were left out."""
+    """Hooks that refuse evaluation while φ lacks passes that were left out."""
 
     def passing(self, name: str) -> AbstractContextManager[None]:
-        """Seed what the pass of this name draws from global generators, if anything may."""
+        """Seed the draws of the pass of this name, if anything may draw."""
         return self.drawing(name) if self.randomness.in_passes else NOTHING
 
     def running(self, name: str) -> AbstractContextManager[None]:
-        """Seed what another part of a step draws, if anything may."""
+        """Seed the draws of another part of a step, if anything may draw."""
         return self.drawing(name) if self.randomness.outside else NOTHING
 
     def drawing(self, part: str) -> AbstractContextManager[None]:
-        """Seed what this part of a step, or of a task's begin or end, draws."""
+        """Seed the draws of this part of a step, or of a task's begin or end."""
         return self.randomness.of_step(part, self.device)
 
     @property
     def learning(self) -> tuple[nn.Module, ...]:
-        """All networks that batches of a step pass through in training mode."""
+        """All networks that a step passes batches through in training mode."""
         return (self.net, *self.averages.values())
 
     def train_mode(self) -> None:
-        """Put them into that mode."""
+        """Put all networks that learn into training mode."""
         for net in self.learning:
             net.train()
 
     def count(self, batch: Batch) -> None:
-        """Add the samples of a batch to those that have moved θ, each with its weight. Their
-        classes need not be the task's own: earlier tasks may have had them, too."""
+        """Add the samples of a batch, of any class, to `trained_on`, by their weights."""
         weight = None if batch.weight is None else batch.weight.double()
         more = torch.bincount(batch.y, weight, minlength=len(self.trained_on))
         known = torch.nn.functional.pad(self.trained_on, (0, len(more) - len(self.trained_on)))
@@ -148,44 +145,43 @@ class State:
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """The network's device."""
         return device_of(self.net)
 
     def arithmetic(self, x: Tensor) -> AbstractContextManager[object]:
-        """The precision of a forward pass on x. Entered anew for each: autocast keeps its copies
-        of the weights until it is left."""
+        """Set the precision of one forward pass; autocast keeps copies of the weights meanwhile."""
         lower = self.options.precision == "bf16"
         return torch.autocast(x.device.type, torch.bfloat16, enabled=lower)
 
     def forward(
         self, x: Tensor, stored: Tensor | None = None, norms: BatchNorms | None = None
     ) -> Tensor:
-        """h(x), in the mode and with the tracking the caller has set; counted. `stored` says
-        whose rows these are, as in `Batch`; `norms` are the network's, if already looked up."""
+        """Compute and count h(x), in the mode and with the tracking the caller has set. `stored` is
+        that of the batch; `norms` are the network's, if already looked up."""
         self.cost.forwards += 1
         self.cost.images += len(x)
-        with self.arithmetic(x), told(norms or self.net, Rows(self.lesson.t, stored)):
+        with self.arithmetic(x), given_rows(norms or self.net, Rows(self.lesson.t, stored)):
             return self.net(x).float()  # type: ignore[no-any-return]
 
     def forward_with_features(
         self, x: Tensor, stored: Tensor | None = None, norms: BatchNorms | None = None
     ) -> tuple[Tensor, Tensor]:
-        """h(x) and f(x) of one forward."""
+        """Compute h(x) and f(x) by one forward."""
         with seen_by_head(self.net) as seen:
             logits = self.forward(x, stored, norms)
         return logits, seen[-1].float()
 
     def embed(self, x: Tensor) -> Tensor:
-        """f(x) of inputs, in the mode the caller has set."""
+        """Compute f(x) of inputs, in the mode the caller has set."""
         with self.arithmetic(x):
             return features(self.net, x).float()
 
     def features(self, x: Tensor, *, batch: int = 128) -> Tensor:
-        """f(x) of raw samples, in evaluation mode."""
+        """Compute f(x) of raw samples, in evaluation mode."""
         return self._read(x, State.embed, batch)
 
     def outputs(self, x: Tensor, *, batch: int = 128) -> Tensor:
-        """h(x) of raw samples, in evaluation mode."""
+        """Compute h(x) of raw samples, in evaluation mode."""
         return self._read(x, LINEAR.scores, batch).float()
 
     @torch.no_grad()
@@ -196,15 +192,14 @@ class State:
             return torch.cat([read(reader, part) for part in parts])
 
     def reader(self, images: int) -> State:
-        """This state with the network that scores so many images fastest, for as long as θ and φ
-        stay as they are."""
+        """Return this state with the fastest network to score `images`, until θ or φ change."""
         if self.options.precision == "bf16":
             return self
         return replace(self, net=folded(self.net, images))
 
     @property
     def stale(self) -> bool:
-        """φ still lacks passes that were left out, so it must not be read yet."""
+        """Whether φ lacks passes that were left out, so that it must not be read yet."""
         if self.since_skip is None:
             return False
         reach = ema_reach(self.net)
@@ -231,12 +226,12 @@ def _refuse_stale(state: State, layer: nn.Module, inputs: object) -> None:
 
 
 def previous(net: nn.Module) -> nn.Module:
-    """The network as it is now, to be asked and never trained."""
+    """Copy the network, for evaluation only."""
     return copy.deepcopy(net).eval().requires_grad_(False)
 
 
 def snapshot(state: State, generators: Generators) -> dict[str, Any]:
-    """Tensors and plain values, nested. The tensors are the learner's own, not copies."""
+    """Return a state as nested tensors and plain values. The tensors are not copied."""
     lasting = state.method.classify.fits == "task end"
     observed = {k: v for each in state.observers for k, v in each.state_dict().items()}
     return observed | {
@@ -257,7 +252,7 @@ def snapshot(state: State, generators: Generators) -> dict[str, Any]:
 
 
 def restore(state: State, generators: Generators, values: dict[str, Any]) -> None:
-    """Bring a state that was made alike to where another one was."""
+    """Restore a snapshot in a state that was made with the same arguments."""
     state.net.load_state_dict(values["net"])
     state.optimiser.load_state_dict(values.get("optimiser", {}))
     if state.memory is not None:
@@ -265,7 +260,7 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
     generators.load_state_dict(values["generators"])
     lesson = values["lesson"]
     new, old = tuple(lesson["new"]), tuple(lesson["old"])
-    visitors = tuple(lesson.get("visitors", ()))  # there are states from before them
+    visitors = tuple(lesson.get("visitors", ()))  # older states have none
     state.lesson = Lesson(lesson["t"], new, old, lesson["size"], visitors)
     state.teacher = None
     if values["teacher"] is not None:
@@ -287,7 +282,7 @@ def restore(state: State, generators: Generators, values: dict[str, Any]) -> Non
 
 
 def _taught(net: nn.Module, weights: dict[str, Tensor]) -> nn.Module:
-    """A teacher with these weights, whose head may have fewer outputs: the network's has grown."""
+    """Make a teacher with these weights; its head may have fewer outputs than the network's."""
     teacher = previous(net)
     linear = last_linear(teacher)
     head = next(name for name, module in teacher.named_modules() if module is linear)

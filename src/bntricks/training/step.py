@@ -1,8 +1,8 @@
-"""One training step: carries out a recipe (paper, Algorithms 1 and 2 are instances of it).
+"""One training step, which carries out a recipe (Algorithms 1 and 2 of the paper are instances).
 
-The order is the paper's: draw the batches, move φ with the parameters before the update, pass
-each batch through the network, step θ, update the memory. When a recipe names its `ema` batch,
-φ moves exactly once a step, by that batch and by no other pass.
+The order is the paper's: draw the batches, move φ with the parameters before the update, pass each
+batch through the network, step θ, update the memory. When a recipe names its `ema` batch, φ moves
+exactly once a step, by that batch and by no other pass.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def step(state: State, raw: Batch, *, horizon: int | None = None) -> Tensor:
     further from that read than `ema_reach` is left out: φ comes out the same bits without it.
     """
     found = modules(state.net)
-    norms = among(found)  # anew in each step: somebody may have replaced layers
+    norms = among(found)  # in each step, as layers may have been replaced
     others = (state.view, state.optimiser, *state.observers)
     drawn = state.randomness.look(found, state.method, *others)
     with state.randomness.borrowed(state.device) if drawn else NOTHING:
@@ -93,7 +93,7 @@ def _update(state: State, draws: Draws, norms: BatchNorms, number: int, update: 
         for batch, parts in passes:
             state.count(batch)
             part, share = state.ranks.part(batch)
-            # Ranks that split a batch drop out on their own; the whole batch is the same on all.
+            # Ranks that split a batch drop out differently; a whole batch is the same on all.
             rank = "" if part is batch else f" on {state.ranks.rank}"
             with state.passing(_pass_name(number, parts) + rank):
                 _train_on(state, draws, norms, (batch, part, share), parts)
@@ -113,7 +113,7 @@ def _train_on(
     shared: tuple[Batch, Batch, float],
     parts: Parts,
 ) -> None:
-    """Pass a batch, or this rank's part and share of it, forwards and backwards."""
+    """Pass a batch, or this rank's part of it, forwards and backwards."""
     batch, part, share = shared
     with _tracking(state, norms, batch, draws.tracked):
         whole = _forward(state, norms, part, [t for _, terms in parts for t in terms])
@@ -129,13 +129,13 @@ def _train_on(
     if (extra := penalty(norms)) is not None:
         losses.append(extra)
     loss = torch.stack(losses).sum()
-    if loss.requires_grad:  # a loss may have nothing to say about a batch
+    if loss.requires_grad:  # a loss may be constant
         loss.backward()  # type: ignore[no-untyped-call]
     draws.loss += loss.detach()
 
 
 class Draws:
-    """The batches of one step: each symbol is drawn once, when it is first asked for."""
+    """The batches of one step; each symbol is drawn once, on first use."""
 
     def __init__(self, state: State, raw: Batch) -> None:
         self.state = state
@@ -143,21 +143,21 @@ class Draws:
             view = state.view(raw.x, state.stream_augmentation)
         self.current = current = self._taught(Bt, replace(raw, x=view))
         self.tracked: Batch | None = None
-        """The batch that is trained on and moves φ meanwhile, until it has."""
+        """The batch whose training pass is to move φ; None once it has."""
         self.outputs: Tensor | None = None
-        """What the network said of the current batch."""
+        """The network's outputs on the current batch."""
         self.loss = torch.zeros((), device=raw.x.device)
         """The sum of the losses of all passes so far."""
         self.drawn: dict[Source, Batch | None] = {Bt: current, Bmix: current}
 
     def batch(self, source: Source) -> Batch | None:
-        """The batch a symbol stands for in this step; None while the memory has none."""
+        """Return the batch of a symbol in this step; None while the memory is empty."""
         if source not in self.drawn:
             self.drawn[source] = self._draw(source)
         return self.drawn[source]
 
     def pass_of(self, batch: Batch) -> str:
-        """The name of the first pass that trains on this batch, or else of one that tracks it."""
+        """Name the first pass that trains on this batch, or else the one that tracks it."""
         for number, update in enumerate(self.state.method.updates):
             for own, parts in _passes(self, update):
                 if own is batch:
@@ -202,7 +202,7 @@ class Draws:
         return self._taught(source, replay)
 
     def _taught(self, source: Source, batch: Batch) -> Batch:
-        """With the teacher's outputs beside it, where the recipe has a teacher."""
+        """Add the teacher's outputs to a batch, if the recipe has a teacher."""
         state = self.state
         if state.teacher is not None:
             teaching = state.passing(f"teacher {source}")
@@ -218,7 +218,7 @@ Parts = list[tuple[Batch, list[Term]]]
 
 
 def _passes(draws: Draws, update: Update) -> list[tuple[Batch, Parts]]:
-    """The forwards an update needs: terms on one batch share one, lone samples get none."""
+    """List the forwards of an update: terms on one batch share one; lone samples get none."""
     by_batch: dict[int, tuple[Batch, list[Term]]] = {}
     for term in update.terms:
         batch = draws.batch(term.source)
@@ -235,7 +235,7 @@ def _pass_name(number: int, parts: Parts) -> str:
 
 
 def _split(whole: Pass, parts: Parts) -> list[Pass]:
-    """What the terms on each part see of a forward."""
+    """Split a forward into what the terms on each part see."""
     if len(parts) == 1:
         return [whole]
     sizes = [len(batch) for batch, _ in parts]
@@ -250,7 +250,7 @@ def _split(whole: Pass, parts: Parts) -> list[Pass]:
 
 
 def _track(state: State, norms: BatchNorms, batch: Batch, horizon: int | None) -> None:
-    """Algorithm 1, line 4, unless the next read of φ is too far to feel it."""
+    """Move φ (Algorithm 1, line 4), unless its next read is too far away for a difference."""
     reach = None if state.method.reads_ema else ema_reach(norms)
     if horizon is None or reach is None or horizon <= reach:
         part, _ = state.ranks.part(batch)

@@ -1,7 +1,5 @@
-"""BN Tricks as one object for a loop of your own: the recipe `er-bnt` (paper, Algorithm 1) around
+"""BN Tricks as one object for a loop of your own: the recipe `er-bnt` (paper, Algorithm 1) with
 your own network, loss and optimiser."""
-
-from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
@@ -23,7 +21,7 @@ from bntricks.training.learner import identity
 from bntricks.training.state import View
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
-"""From logits [B, C] and labels [B] to a scalar."""
+"""A function from logits [B, C] and labels [B] to a scalar."""
 
 
 class BNTricks:
@@ -36,12 +34,12 @@ class BNTricks:
     ...     loss.backward()
     ...     optimiser.step()
 
-    It keeps `memory` samples and replays batches of `batch`. `view` turns samples into inputs, for
-    the stream and for replay with another crop each time; the memory keeps what it is given.
-    Without `begin`, the classes of a batch are new and all others seen so far are old.
+    It keeps `memory` samples and replays batches of `batch`. `view` turns samples into inputs, with
+    another crop each time; the memory keeps the samples as given. Without `begin`, the classes of a
+    batch are new and all others seen so far are old.
 
-    In a network of `DistributedDataParallel`, give that network: every rank keeps a memory of its
-    own, and φ is moved by the balanced batches of all ranks together.
+    With `DistributedDataParallel`, give the wrapped network: every rank keeps a memory of its own,
+    and φ is moved by the balanced batches of all ranks together.
     """
 
     def __init__(
@@ -73,13 +71,12 @@ class BNTricks:
         self._begun = False
 
     def begin(self, classes: Sequence[int]) -> None:
-        """Begin a task with these classes, as the paper's protocol does."""
+        """Begin a task with these classes, as in the paper's protocol."""
         self.lesson, self._begun = next_lesson(self.lesson, classes), True
 
     def step(self, x: Tensor, y: Tensor, loss: LossFunction) -> Tensor:
-        """Move φ by a balanced batch and return the loss of the batch plus that of a replayed one,
-        which the memory then takes this batch into. Call `backward` on it as often as you call
-        this: gradients accumulate as usual."""
+        """Move φ by a balanced batch, and return the loss of this batch plus that of a replayed
+        one. The memory then takes in this batch. Gradients accumulate as usual."""
         labels = class_numbers(y)
         if self._begun:
             check_announced(labels, self.lesson.announced)
@@ -101,7 +98,7 @@ class BNTricks:
         return torch.stack(losses).sum()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the network: memory, generators, and the classes seen."""
+        """Return everything but the network: memory, generators, and the classes seen."""
         return {
             "memory": self.memory.state_dict(),
             "generators": self.generators.state_dict(),
@@ -129,7 +126,7 @@ class BNTricks:
         return balance(current, replay, new=self.lesson.new, old=self.lesson.old, rule=self.rule)
 
     def _track(self, batch: Batch) -> None:
-        """Algorithm 1, line 4."""
+        """Move φ (Algorithm 1, line 4)."""
         if len(batch) < 2:
             return
         together: AbstractContextManager[None] = nullcontext()
@@ -140,8 +137,8 @@ class BNTricks:
 
 
 def _of_any_size(x: Tensor) -> Tensor:
-    """The same batch; where torch.compile is in use, its passes are made for batches of any size at
-    once, because balanced batches hardly ever have the size of the one before."""
+    """Make torch.compile, if in use, compile for batches of any size at once: the size of balanced
+    batches changes with nearly every step."""
     if dynamo := sys.modules.get("torch._dynamo"):
         dynamo.maybe_mark_dynamic(x, 0)
     return x

@@ -1,14 +1,12 @@
-"""What normalises a network, by name, one scheme a file.
+"""Normalisation schemes by name, one a file.
 
 A scheme is a function from channels to a layer. Its keyword arguments are its knobs, with the
-authors' defaults: `groups`, `momentum`, `kappa` and `lambda_norm` are options of a run, and `tasks`
-and `as_published` are what a run knows besides.
+authors' defaults: `groups`, `momentum`, `kappa` and `lambda_norm` are options of a run, `tasks` and
+`as_published` are given by the run.
 
     @NORMS.named("gn")
     def group_norm(channels, *, groups=None): ...
 """
-
-from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
@@ -28,7 +26,7 @@ NORMS: Registry[Norm] = Registry("normalisation", home=__name__, group="bntricks
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What there is to know about a scheme besides its layers."""
+    """The description of a scheme, and its changes of the rest of a network."""
 
     title: str
     formula: str = ""
@@ -36,15 +34,15 @@ class Scheme:
     """The values that are normalised together."""
     cost: str = ""
     network: Callable[[nn.Module], nn.Module] = lambda net: net
-    """What it does to the rest of a network."""
+    """Changes the rest of a network."""
 
 
 SCHEMES: dict[str, Scheme] = {}
-"""By name. A function in `NORMS` need not be one of them."""
+"""Descriptions by name; a function in `NORMS` may lack one."""
 
 
 def scheme(name: str, **about: Any) -> Callable[[Norm], Norm]:
-    """`NORMS.named` for a scheme that explains itself by the fields of `Scheme`."""
+    """Register a scheme in `NORMS`, with the fields of its `Scheme`."""
 
     def register(norm: Norm) -> Norm:
         NORMS.add(name, norm)
@@ -55,27 +53,26 @@ def scheme(name: str, **about: Any) -> Callable[[Norm], Norm]:
 
 
 def describe(name: str) -> Scheme:
-    """What is known about the scheme of this name."""
+    """Return the description of the scheme of this name."""
     NORMS.find(name)
     return SCHEMES.get(name, Scheme(title=name))
 
 
 def knobs(name: str) -> dict[str, Any]:
-    """The knobs of a scheme, with their defaults."""
+    """Return the knobs of a scheme, with their defaults."""
     parameters = list(inspect.signature(NORMS.find(name)).parameters.values())
     return {each.name: each.default for each in parameters[1:]}
 
 
 def bound(name: str, **values: Any) -> Norm:
-    """The scheme of this name with these values of those knobs that it has; None leaves it its
-    default."""
+    """Return the scheme of this name with these values of its knobs; None means the default."""
     norm = NORMS.find(name)
     own = {key: values[key] for key in knobs(name) if values.get(key) is not None}
     return partial(norm, **own) if own else norm
 
 
 def use_of_phi(name: str) -> str:
-    """What training does with φ: a scheme has none, moves it, or moves and reads it."""
+    """Say what training does with φ: there is none, it is moved, or moved and read."""
     layer = bound(name, tasks=1)(64)
     if not layers(layer):
         return "none"
@@ -83,5 +80,5 @@ def use_of_phi(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """The first line of what a scheme's function says about itself."""
+    """Return the first line of a scheme's docstring."""
     return (inspect.getdoc(NORMS.find(name)) or "").split("\n")[0]

@@ -5,8 +5,6 @@ where w is learned. φ follows at a rate η that begins near an average over all
 1 − (1 − m)^κ, and a penalty λ·(distance of the batch's moments from φ) is added to the loss.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import torch
@@ -20,12 +18,12 @@ from bntricks.networks.norms.variant import BatchNormVariant, Rows
 from bntricks.system.devices import to_device
 
 RATE = 0.1
-"""m: the momentum that κ = 1 stands for."""
+"""m: the momentum at κ = 1."""
 
 
 class AdaptiveBalanceNorm(BatchNormVariant):
-    """BatchNorm's moments in the first task and without replayed rows; φ at its own rate always,
-    with the biased variance, as published."""
+    """BatchNorm with learned weights of the tasks. In the first task and without replayed rows it
+    has BatchNorm's moments. φ moves at its own rate, by the biased variance, as published."""
 
     keeps_phi = "it moves the running statistics at a rate of its own"
     needs_joint = True
@@ -34,7 +32,7 @@ class AdaptiveBalanceNorm(BatchNormVariant):
     def __init__(
         self, channels: int, tasks: int, kappa: float, lambda_norm: float, *, as_published: bool
     ) -> None:
-        super().__init__(channels, momentum=None)  # its φ never quite forgets
+        super().__init__(channels, momentum=None)  # its φ never forgets completely
         self.task_weights = nn.Parameter(torch.zeros(tasks))
         self.register_buffer("next_rate", torch.tensor(RATE**kappa))
         self.kappa, self.lambda_norm, self.as_published = kappa, lambda_norm, as_published
@@ -53,8 +51,7 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         return scaled_rows(x, scale, beta - mean * scale)
 
     def _row_weights(self, rows: Rows | None, x: Tensor) -> Tensor:
-        """[1, N]. Published code lets absent tasks keep their part, so that the weights sum to
-        less than 1."""
+        """Return the weights, [1, N]. Absent tasks keep their part in the published code."""
         tasks = None if rows is None else tasks_of(rows, x.device)
         if tasks is None:
             return x.new_full((1, len(x)), 1 / len(x))
@@ -70,17 +67,12 @@ class AdaptiveBalanceNorm(BatchNormVariant):
         return (mass / (total * counts.clamp(min=1)))[own][None]
 
     def _distance(self, mean: Tensor, var: Tensor) -> Tensor:
-        """Between these moments and φ, which they have moved already."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
+        """Measure the distance between these moments and φ, which they have already moved."""
         return F.mse_loss(mean, self.running_mean) + F.mse_loss(var, self.running_var)
 
     @torch.no_grad()
     def move_phi(self, mean: Tensor, var: Tensor) -> None:
-        """At the layer's own rate."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
+        """Move φ at the layer's own rate."""
         self.running_mean.lerp_(mean, self.next_rate)
         self.running_var.lerp_(var, self.next_rate)
         self.next_rate.div_(self.next_rate + (1 - RATE) ** self.kappa)
@@ -89,8 +81,8 @@ class AdaptiveBalanceNorm(BatchNormVariant):
 
 @lru_cache(maxsize=1)  # all layers of a pass ask the same
 def tasks_of(rows: Rows, device: torch.device) -> tuple[Tensor, Tensor, Tensor] | None:
-    """On the device: the task of each row, from 0, the number of rows of each task, and the tasks
-    that have any. None without replayed rows."""
+    """Return the task of each row, from 0, the number of rows of each task, and the tasks that have
+    any, on the device. None without replayed rows."""
     if rows.task < 2 or rows.stored is None or not rows.stored.any():
         return None
     own = torch.where(rows.stored > 0, rows.stored, rows.task) - 1

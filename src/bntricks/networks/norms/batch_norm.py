@@ -1,4 +1,4 @@
-"""BatchNorm, as the paper has it: momentum 0.1, ε 1e-5."""
+"""BatchNorm as in the paper: momentum 0.1, ε 1e-5."""
 
 from torch import nn
 

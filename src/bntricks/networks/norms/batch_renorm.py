@@ -1,12 +1,10 @@
-"""Batch Renormalization (Ioffe 2017): training normalises by φ, within limits that are widened
-slowly, while gradients flow through the batch's own moments.
+"""Batch Renormalization (Ioffe 2017): training normalises by φ, within limits that widen slowly,
+while gradients flow through the batch's own moments.
 
 Limits and momentum are Avalanche's, which most code for continual learning uses: r up to 3 and d up
-to 5, each wider by 1e-4 for every image. φ is a mean and an unbiased variance as in BatchNorm,
-where Avalanche averages standard deviations.
+to 5, each wider by 1e-4 for every image. φ is a mean and an unbiased variance as in BatchNorm;
+Avalanche averages standard deviations.
 """
-
-from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +19,8 @@ R_MAX, D_MAX, PER_IMAGE = 3.0, 5.0, 1e-4
 
 
 class BatchRenorm(BatchNormVariant):
-    """γ·((x − μ_B)/σ_B·r + d) + β, where r = σ_B/σ_φ and d = (μ_B − μ_φ)/σ_φ are clipped, and are
-    constants to the gradient."""
+    """γ·((x − μ_B)/σ_B·r + d) + β, where r = σ_B/σ_φ and d = (μ_B − μ_φ)/σ_φ are clipped and
+    constant for the gradient."""
 
     reads_phi = True
     images_tracked: Tensor
@@ -32,8 +30,6 @@ class BatchRenorm(BatchNormVariant):
         self.register_buffer("images_tracked", torch.tensor(0))
 
     def normalise(self, x: Tensor) -> Tensor:
-        assert self.running_mean is not None
-        assert self.running_var is not None
         with torch.no_grad():
             values = x.float() if x.dtype == torch.bfloat16 else x
             mean, var = mean_and_variance(by_channel(values))
@@ -46,7 +42,7 @@ class BatchRenorm(BatchNormVariant):
                 count = x.numel() // x.shape[1]
                 self.move_phi(mean, var * (count / max(count - 1, 1)))
                 self.images_tracked.add_(len(x))
-        # The affine map after BatchNorm takes r and d in.
+        # The affine map after BatchNorm includes r and d.
         gamma, beta = affine_map(self)
         scale, shift = gamma * r, gamma * d + beta
         return F.batch_norm(x, None, None, scale, shift, training=True, eps=self.eps)

@@ -1,5 +1,5 @@
 """Continual Normalization (Pham, Liu & Hoi, ICLR 2022): GroupNorm without an affine map, then
-BatchNorm, whose φ holds moments of what GroupNorm made."""
+BatchNorm, whose φ holds moments of GroupNorm's outputs."""
 
 from torch import nn
 

@@ -1,7 +1,5 @@
-"""BatchNorm that is frozen after the first task, as FACIL and LUCIR offer it: φ stays what it is by
-then and normalises every later pass; the affine map goes on learning."""
-
-from __future__ import annotations
+"""BatchNorm that is frozen after the first task, as in FACIL and LUCIR: φ stays as it is then and
+normalises every later pass; the affine map goes on learning."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,7 +9,7 @@ from bntricks.networks.norms.variant import BatchNormVariant
 
 
 class FrozenNorm(BatchNormVariant):
-    """φ of the first task, from the second on."""
+    """BatchNorm in the first task; from the second on, normalisation by the first task's φ."""
 
     reads_phi = True
     keeps_phi = "its running statistics stay as they are after the first task"

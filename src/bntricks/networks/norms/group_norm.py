@@ -1,6 +1,5 @@
-"""GroupNorm (Wu & He 2018) and its ends: LayerNorm is one group, InstanceNorm a group for each
-channel. All have an affine map for each channel, so that they differ in their statistics alone.
-"""
+"""GroupNorm (Wu & He 2018) and its extremes: LayerNorm has one group, InstanceNorm a group for each
+channel. All have an affine map for each channel, so that they differ in their statistics alone."""
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +48,7 @@ def instance_norm(channels: int) -> nn.Module:
 
 
 class InstanceNorm(nn.GroupNorm):
-    """The same in several operations: on a CPU, PyTorch's kernel is slower with so many groups."""
+    """InstanceNorm in several operations: on a CPU, PyTorch's kernel is slower with many groups."""
 
     def forward(self, x: Tensor) -> Tensor:
         x = x.float() if x.dtype == torch.bfloat16 else x
@@ -60,14 +59,14 @@ class InstanceNorm(nn.GroupNorm):
 
 
 def group_count(channels: int, groups: int | None) -> int:
-    """So many groups, or else 32, as published for the full width. Narrow layers have fewer, so
-    that two channels or more share a group and it is not InstanceNorm unasked."""
+    """Check the number of groups, by default 32, as published for the full width. Narrow layers get
+    fewer by default, so that at least two channels share a group."""
     if groups is None:
         most = max(1, min(MOST_GROUPS, channels // 2))
         return max(count for count in range(1, most + 1) if channels % count == 0)
     if channels % groups:
         raise UserError(
-            f"a layer of {channels} channels cannot be cut into so many equal groups: give a "
+            f"a layer of {channels} channels cannot be cut into this many equal groups: give a "
             f"divisor of {channels}",
             option="groups",
             value=groups,

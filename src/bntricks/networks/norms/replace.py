@@ -1,6 +1,4 @@
-"""Another normalisation for a network that exists: anybody's."""
-
-from __future__ import annotations
+"""Another normalisation for any existing network."""
 
 from typing import Any
 
@@ -11,18 +9,17 @@ from bntricks.networks.norms import Norm, bound, describe
 from bntricks.norm import layers
 
 DEFAULT_EPS = 1e-5
-"""PyTorch's ε of every normalisation."""
+"""PyTorch's ε in every normalisation."""
 
 
 def replace_norm(net: nn.Module, norm: str | Norm, **knobs: Any) -> nn.Module:
     """Swap every `BatchNorm2d` of a network for a layer of this scheme, in place.
 
-    `norm` is a name, whose `knobs` may be given, or a function from channels to a layer. The new
-    layers have the very parameters γ and β of the old ones, so an optimiser stays valid, and their
-    φ if they keep one; without γ and β (`affine=False`) they have none either. Their ε is that of
-    the old ones, unless they are made with another than PyTorch's default. `adab2n` adds parameters
-    of its own, and `gn+ws` standardises convolutions.
-    Returns the network, or the new layer where the network was a single BatchNorm.
+    `norm` is a name, with values of its `knobs`, or a function from channels to a layer. The new
+    layers take over the parameters γ and β of the old ones, if any, so an optimiser stays valid,
+    and their φ if they keep one. Their ε is that of the old ones, unless they are made with another
+    than PyTorch's default. `adab2n` adds parameters of its own, and `gn+ws` standardises
+    convolutions. Returns the network, or the new layer if the network was a single BatchNorm.
 
     >>> replace_norm(net, "cn", groups=8)
     >>> replace_norm(net, lambda channels: nn.GroupNorm(4, channels))
@@ -31,7 +28,7 @@ def replace_norm(net: nn.Module, norm: str | Norm, **knobs: Any) -> nn.Module:
         net, norm = describe(norm).network(net), bound(norm, **knobs)
     if isinstance(net, nn.BatchNorm2d):
         return _replaced(net, norm)
-    new: dict[nn.Module, nn.Module] = {}  # a layer that is used twice stays one layer
+    new: dict[nn.Module, nn.Module] = {}  # a shared layer stays shared
     for module in list(net.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.BatchNorm2d):

@@ -1,7 +1,4 @@
-"""Moments of rows, each by itself or by weight, rows that are not scaled alike, and the affine map
-after them: what layers need that normalise in several operations."""
-
-from __future__ import annotations
+"""Moments and affine maps of rows, for layers that normalise in several operations."""
 
 import torch
 from torch import Tensor, nn
@@ -10,13 +7,13 @@ from bntricks.norm import mean_and_variance
 
 
 def row_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance, [N, C], of every channel of every row of x [N, C, H, W]."""
+    """Return mean and variance, [N, C], of every channel of every row of x [N, C, H, W]."""
     return mean_and_variance(x.flatten(2).transpose(1, 2))
 
 
 def weighted_moments(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance, [G, C], of every channel of x [N, C, H, W] for each of G sets of row
-    weights [G, N]. Pixels of a row share its weight."""
+    """Return mean and variance, [G, C], of every channel of x [N, C, H, W] for each of G sets of
+    row weights [G, N]. Pixels of a row share its weight."""
     mean, var = row_moments(x)
     centre = weights @ mean
     spread = var + (mean - centre[:, None]).square()  # [G, N, C]
@@ -24,10 +21,10 @@ def weighted_moments(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def scaled_rows(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """x·scale + shift, both [N, C] or [1, C]."""
+    """Return x·scale + shift, both [N, C] or [1, C]."""
     return torch.addcmul(shift[:, :, None, None], x, scale[:, :, None, None])
 
 
 def affine_map(layer: nn.BatchNorm2d | nn.GroupNorm) -> tuple[Tensor | float, Tensor | float]:
-    """γ and β of a layer, 1 and 0 if it has none."""
+    """Return γ and β of a layer, 1 and 0 if it has none."""
     return (layer.weight, layer.bias) if layer.weight is not None else (1.0, 0.0)

@@ -1,12 +1,10 @@
 """Task-Balanced BN (Cha et al., CVPR 2023), in closed form and without its reshapes.
 
 In a joint batch the rows of the stream are dealt out to r* groups, and each group is normalised
-together with all replayed rows; a replayed row comes out as the mean over the groups. With r* near
-|stream rows| / |replayed rows| times the number of past tasks, every task has about the same share
-of each group's statistics, and of φ.
+together with all replayed rows; the output of a replayed row is the mean over the groups. With r*
+near |stream rows| / |replayed rows| times the number of past tasks, every task has about the same
+share of each group's statistics, and of φ.
 """
-
-from __future__ import annotations
 
 from functools import lru_cache
 from math import gcd
@@ -21,7 +19,7 @@ from bntricks.system.devices import to_device
 
 
 class TaskBalancedNorm(BatchNormVariant):
-    """BatchNorm in the first task, without replayed rows, and where one group is best."""
+    """BatchNorm of r* groups; plain BatchNorm in the first task and without replayed rows."""
 
     keeps_phi = "it balances the running statistics by itself"
     needs_joint = True
@@ -47,8 +45,7 @@ class TaskBalancedNorm(BatchNormVariant):
 
 @lru_cache(maxsize=1)  # all layers of a pass ask the same
 def memberships(rows: Rows) -> Tensor | None:
-    """[N, r*]: the weight of each group's normalisation in a row's output. None if there is one
-    group."""
+    """Return the weight of each group in each row's output, [N, r*]; None for a single group."""
     if rows.stored is None:
         return None
     replayed = rows.stored > 0
@@ -62,8 +59,7 @@ def memberships(rows: Rows) -> Tensor | None:
 
 
 def group_count(current: int, replayed: int, past_tasks: int) -> int:
-    """r*: the largest common divisor of both counts that is not above their ratio times the number
-    of past tasks."""
+    """Return r*: the largest common divisor of both counts up to their ratio times past tasks."""
     if replayed == 0:
         return 1
     both, most = gcd(current, replayed), current * past_tasks // replayed

@@ -1,7 +1,5 @@
-"""What the variants of BatchNorm have in common: they differ from it in training alone, and some
-want to know whose rows they normalise."""
-
-from __future__ import annotations
+"""The base of all variants of BatchNorm, which differ from it in training alone; some need to know
+the origin of the rows they normalise."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +13,7 @@ from bntricks.norm import BatchNorms, RunningStatistics, batch_norms
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Whose rows a batch has."""
+    """The origin of a batch's rows."""
 
     task: int
     """The task being learned, from 1."""
@@ -24,21 +22,24 @@ class Rows:
 
 
 class BatchNormVariant(RunningStatistics, nn.BatchNorm2d):
-    """BatchNorm in evaluation mode; in training, what `normalise` makes of it.
+    """BatchNorm in evaluation mode; in training, `normalise`.
 
-    `rows` is what it was told about the batch at hand. A layer that depends on it and was told
-    nothing is BatchNorm in training, too.
+    `rows` describes the batch at hand, inside `given_rows`. Without it, a layer that depends on it
+    is BatchNorm in training, too.
     """
 
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
     keeps_phi: str = ""
-    """Why no recipe may name the batch that moves φ, if none may."""
+    """If a recipe may not name the batch that moves φ, why."""
     needs_joint: bool = False
-    """It weighs rows of the stream against replayed ones, so it needs both in one forward."""
+    """Whether it weighs stream rows against replayed ones, so that it needs both in one forward."""
     rows: Rows | None = None
     plain: bool = False
-    """If true, behaves exactly as BatchNorm; set while moments are measured."""
+    """Whether it behaves exactly as BatchNorm, while moments are measured."""
     penalty: Tensor | None = None
-    """What its last training pass adds to the loss."""
+    """The last training pass's addition to the loss."""
 
     def forward(self, x: Tensor) -> Tensor:
         if self.plain or not self.training:
@@ -47,13 +48,13 @@ class BatchNormVariant(RunningStatistics, nn.BatchNorm2d):
             return self.normalise(x)
 
     def normalise(self, x: Tensor) -> Tensor:
-        """In training; as BatchNorm does, unless a variant says otherwise."""
+        """Normalise a training batch; overridden by each variant."""
         return super().forward(x)
 
 
 @contextmanager
-def told(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
-    """Forward passes of a batch with these rows."""
+def given_rows(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
+    """Tell the layers the origin of the rows in every forward within."""
     variants = [layer for layer in batch_norms(net) if isinstance(layer, BatchNormVariant)]
     before = [layer.rows for layer in variants]
     try:
@@ -66,7 +67,7 @@ def told(net: nn.Module | BatchNorms, rows: Rows) -> Iterator[None]:
 
 
 def penalty(net: nn.Module | BatchNorms) -> Tensor | None:
-    """What the layers add to the loss of the last training pass, asked for once."""
+    """Take what the layers add to the loss of the last training pass."""
     total: Tensor | None = None
     for layer in batch_norms(net):
         if isinstance(layer, BatchNormVariant) and layer.penalty is not None:

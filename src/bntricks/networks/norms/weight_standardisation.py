@@ -1,7 +1,5 @@
 """GroupNorm with Weight Standardization (Qiao et al. 2019): the kernels of convolutions are
-standardised before every use, which the authors find to bring GroupNorm up to BatchNorm."""
-
-from __future__ import annotations
+standardised before every use, which lets GroupNorm match BatchNorm according to its authors."""
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +11,7 @@ EPS = 1e-5
 
 
 class StandardisedConv2d(nn.Conv2d):
-    """A convolution by (W − mean)/(std + ε), each output channel's kernel by itself."""
+    """A convolution by (W − mean)/(std + ε), for each output channel's kernel."""
 
     def forward(self, x: Tensor) -> Tensor:
         return self._conv_forward(x, standardised(self.weight), self.bias)  # type: ignore[no-any-return]
@@ -25,9 +23,9 @@ def standardised(weight: Tensor) -> Tensor:
 
 
 def standardise_convolutions(net: nn.Module) -> nn.Module:
-    """Every 2-d convolution of a network standardises its kernel from now on, unless that is a
-    single number. Modules, weights and names stay the same: only the class changes, as in torch's
-    own parametrisations."""
+    """Make every 2-d convolution of a network standardise its kernel, unless that is a single
+    number. Modules, weights and names stay the same; only the class changes, as in torch's own
+    parametrisations."""
     for module in net.modules():
         if type(module) is nn.Conv2d and module.weight[0].numel() > 1:
             module.__class__ = StandardisedConv2d

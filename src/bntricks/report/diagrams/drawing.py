@@ -1,247 +1,129 @@
-"""A drawing as a value: boxes with text, words and arrows at known places, about how wide their
-text gets, and how it becomes SVG. Text is data, so no name can become markup; lines and letters
-take the colour of the page they stand in, unless the drawing is put on a white card of its own."""
-
-from __future__ import annotations
+"""A drawing as SVG: boxes, text and horizontal arrows. Names are escaped, so none becomes markup.
+Lines and letters have the colour of the page, or are black on a white card."""
 
 import math
 import re
-import unicodedata
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from typing import Literal
 
-INK = "currentColor"
-BLACK = "#111111"
-LEADING = 1.3
-WIDTHS = {0.34: "iljI.,:;'|/· ", 0.42: "tfr!()[]-", 0.84: "w+=<>#~^", 1.0: "mMW@%→∪←‖…"}
-"""Of letters, in parts of the type size, in DejaVu Sans, the widest of the common fonts."""
+BLACK, FRAME = "#111111", "#888888"
+THETA, PHI = "#009E73", "#D55E00"
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
-ROUND, HEAD, BAR = 4, 6, 7
-"""Corners of boxes; the length of an arrow's head; the width of the bar that ends a blocked one."""
+LINE = 1.3
+"""The height of a line, in type sizes."""
+HEAD = 7
+"""The length of an arrow's head."""
 ENLARGED = 1.2
-"""In a page, where text is larger than in a figure of a paper."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle with lines of text in its middle. Copies of it may show behind, up and right;
-    they lie within its width and height."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    text: tuple[str, ...] = ()
-    fill: str = "none"
-    shade: float = 1.0
-    stroke: str = "none"
-    ink: str = INK
-    size: float = 11
-    bold: bool = False
-    dashed: bool = False
-    faint: bool = False
-    behind: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A line of text on a baseline."""
-
-    x: float
-    y: float
-    text: str
-    size: float = 11
-    bold: bool = False
-    quiet: bool = False
-    anchor: Literal["start", "middle", "end"] = "start"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """From a point, by a vector; it may end in an arrow's head, or in a bar that says stop."""
-
-    x: float
-    y: float
-    dx: float
-    dy: float
-    colour: str = INK
-    end: Literal["", "arrow", "stop"] = ""
-    dashed: bool = False
-    width: float = 1.8
-
-
-Shape = Box | Words | Line
+"""The scale in a page, where text is larger than in a figure of a paper."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Shapes on a sheet, and what they show in words."""
+    """SVG elements in an area of this size, and a description for a screen reader."""
 
     width: float
     height: float
-    shapes: tuple[Shape, ...]
+    body: str
     text: str
 
-    def at(self, x: float, y: float) -> Iterator[Shape]:
-        """Its shapes, moved."""
-        return (replace(shape, x=shape.x + x, y=shape.y + y) for shape in self.shapes)
+    def at(self, x: float, y: float) -> str:
+        """Return its elements, moved."""
+        return f'<g transform="translate({x:g} {y:g})">{self.body}</g>'
 
 
-def text_width(text: str, size: float = 11, *, bold: bool = False) -> float:
-    """About how wide text gets; too wide rather than too narrow."""
-    return size * (1.08 if bold else 1.0) * sum(map(_letter_width, text.replace("_", "")))
-
-
-def clipped(text: str, letters: int = 40) -> str:
-    return text if len(text) <= letters else text[: letters - 1] + "…"
-
-
-def wrapped(text: str, width: float, size: float = 11) -> list[str]:
-    """Lines no wider than this; a word that is wider is broken."""
-    lines: list[str] = []
-    for part in (piece for word in text.split() for piece in _pieces(word, width, size)):
-        if lines and text_width(f"{lines[-1]} {part}", size) <= width:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(part)
-    return lines
-
-
-def _pieces(word: str, width: float, size: float) -> Iterator[str]:
-    piece = ""
-    for letter in word:
-        if piece and text_width(piece + letter, size) > width:
-            yield piece
-            piece = ""
-        piece += letter
-    yield piece
-
-
-def _letter_width(letter: str) -> float:
-    if unicodedata.east_asian_width(letter) in "WF":
-        return 1.05
-    own = next((width for width, letters in WIDTHS.items() if letter in letters), None)
-    return own or (0.79 if letter.isupper() else 0.64)
-
-
-def fixed(name: str) -> str:
-    """A picture that never changes, as SVG: `dilemma` on a white card or, as `dilemma-1` to
-    `dilemma-3`, in panels that take the colours of a page; `norms` on a card."""
-    return files(__package__).joinpath(f"{name}.svg").read_text(encoding="utf-8")
+def grid(drawings: Sequence[Drawing], columns: int, space: float = 12) -> Drawing:
+    """Arrange drawings in rows of so many columns, with space around."""
+    width = max(drawing.width for drawing in drawings) + space
+    body, y = [], space
+    for start in range(0, len(drawings), columns):
+        row = drawings[start : start + columns]
+        body += [drawing.at(space + index * width, y) for index, drawing in enumerate(row)]
+        y += max(drawing.height for drawing in row) + space
+    text = ". ".join(drawing.text for drawing in drawings)
+    return Drawing(width * min(columns, len(drawings)) + space, y, "\n".join(body), text)
 
 
 def svg(drawing: Drawing, *, card: bool) -> str:
-    """The drawing as SVG: on a white card, for a file, or in the colours of a page."""
+    """Write the drawing as SVG: on a white card, for a file, or in the colours of a page."""
     width, height = math.ceil(drawing.width), math.ceil(drawing.height)
     scale = 1.0 if card else ENLARGED
     colour = f' color="{BLACK}"' if card else ""
     sheet = f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n' if card else ""
-    body = "\n".join(map(_shape, drawing.shapes))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{_number(scale * width)}" height="{_number(scale * height)}" role="img" '
-        f'aria-label="{_plain(drawing.text)}" font-family="{FONT}"{colour}>\n'
-        f"{sheet}{body}\n</svg>\n"
+        f'width="{scale * width:g}" height="{scale * height:g}" role="img" '
+        f'aria-label="{plain(drawing.text)}" font-family="{FONT}"{colour}>\n'
+        f"{sheet}{drawing.body}\n</svg>\n"
     )
 
 
-def _shape(shape: Shape) -> str:
-    match shape:
-        case Box():
-            return "".join(_box(shape))
-        case Words():
-            return _text(shape, _plain(shape.text))
-        case Line():
-            return _line(shape)
+def fixed(name: str) -> str:
+    """Read a picture that never changes, as SVG: `dilemma` on a white card or, as `dilemma-1` to
+    `dilemma-3`, in panels that take the colours of a page; `norms` on a card."""
+    return files(__package__).joinpath(f"{name}.svg").read_text(encoding="utf-8")
 
 
-def _box(box: Box) -> Iterator[str]:
-    step = 3 * box.behind
-    width = 0.5 if box.faint else 1.0
-    paint = _paint(box.fill, box.shade, box.stroke, width=width, dashed=box.dashed)
-    for back in range(box.behind, -1, -1):
-        yield (
-            f'<rect x="{_number(box.x + 3 * back)}" y="{_number(box.y + step - 3 * back)}" '
-            f'width="{_number(box.width - step)}" height="{_number(box.height - step)}" '
-            f'rx="{ROUND}" {paint}/>'
-        )
-    middle, centre = box.x + (box.width - step) / 2, box.y + step + (box.height - step) / 2
-    for index, line in enumerate(box.text):
-        # A third of the size below the middle is where a line of capitals looks centred.
-        y = centre + (index - (len(box.text) - 1) / 2) * LEADING * box.size + box.size / 3
-        words = Words(middle, y, line, box.size, box.bold, anchor="middle")
-        yield _text(words, "".join(_with_subscripts(line, box.size)), box.ink)
+def box(x: float, y: float, width: float, height: float, paint: str = 'fill="none"') -> str:
+    """Draw a rectangle with round corners."""
+    size = f'width="{width:g}" height="{height:g}"'
+    return f'<rect x="{x:g}" y="{y:g}" {size} rx="4" {paint}/>'
 
 
-def _text(words: Words, content: str, ink: str = INK) -> str:
-    weight = ' font-weight="bold"' if words.bold else ""
-    shade = ' fill-opacity="0.75"' if words.quiet else ""
-    return (
-        f'<text x="{_number(words.x)}" y="{_number(words.y)}" font-size="{_number(words.size)}" '
-        f'text-anchor="{words.anchor}" fill="{ink}"{weight}{shade}>{content}</text>'
-    )
-
-
-def _with_subscripts(text: str, size: float) -> Iterator[str]:
-    """What follows an underscore is lowered by dy alone: not every viewer knows other ways."""
-    drop, sunk = _number(size / 4), False
-    for part in re.split(r"(?<=\w)(_\w+)", text):
-        if not part:
-            continue
-        if part.startswith("_") and len(part) > 1:
-            small = _number(0.75 * size)
-            yield f'<tspan dy="{drop}" font-size="{small}">{_plain(part[1:])}</tspan>'
-            sunk = True
-        else:
-            yield f'<tspan dy="-{drop}">{_plain(part)}</tspan>' if sunk else _plain(part)
-            sunk = False
-
-
-def _line(line: Line) -> str:
-    length = math.hypot(line.dx, line.dy) or 1.0
-    ux, uy = line.dx / length, line.dy / length
-    ex, ey = line.x + line.dx, line.y + line.dy
-    stop = 0.8 * HEAD if line.end == "arrow" else 0.0
-    paint = _paint("none", 1.0, line.colour, width=line.width, dashed=line.dashed)
-    shaft = _segment(line.x, line.y, ex - stop * ux, ey - stop * uy, paint)
-    if line.end == "stop":
-        half = BAR / 2
-        return shaft + _segment(
-            ex - half * uy, ey + half * ux, ex + half * uy, ey - half * ux, paint
-        )
-    if line.end == "arrow":
-        bx, by, half = ex - HEAD * ux, ey - HEAD * uy, HEAD / 1.7
-        corners = ((ex, ey), (bx - half * uy, by + half * ux), (bx + half * uy, by - half * ux))
-        points = " ".join(f"{_number(x)},{_number(y)}" for x, y in corners)
-        return f'{shaft}<polygon points="{points}" fill="{line.colour}"/>'
-    return shaft
-
-
-def _segment(x: float, y: float, ex: float, ey: float, paint: str) -> str:
-    x1, y1, x2, y2 = map(_number, (x, y, ex, ey))
-    return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" {paint}/>'
-
-
-def _paint(
-    fill: str, shade: float, stroke: str, *, width: float = 1.0, dashed: bool = False
+def words(
+    x: float, y: float, text: str, size: float = 11, style: str = "", ink: str = "currentColor"
 ) -> str:
-    parts = [f'fill="{fill}"']
-    if shade != 1.0:
-        parts.append(f'fill-opacity="{_number(shade)}"')
-    if stroke != "none":
-        parts.append(f'stroke="{stroke}" stroke-width="{_number(width)}"')
-    if dashed:
-        parts.append('stroke-dasharray="4 3"')
-    return " ".join(parts)
+    """Write a line of text from x on, or around it with `text-anchor="middle"` as its style."""
+    content = "".join(_with_subscripts(text, size))
+    return f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{ink}" {style}>{content}</text>'
 
 
-def _plain(text: str) -> str:
-    """Nothing that XML forbids, nothing that could be markup."""
+def lines(x: float, y: float, texts: Sequence[str], size: float = 11) -> str:
+    """Write lines of text around a point."""
+    first = y - (len(texts) - 1) * LINE * size / 2 + size / 3  # where capitals look centred
+    return "".join(
+        words(x, first + index * LINE * size, text, size, 'text-anchor="middle"')
+        for index, text in enumerate(texts)
+    )
+
+
+def arrow(x: float, y: float, dx: float, colour: str, *, dashed: bool = False) -> str:
+    """Draw a horizontal arrow."""
+    tip, back = x + dx, x + dx - math.copysign(HEAD, dx)
+    points = f"{tip:g},{y:g} {back:g},{y - 4:g} {back:g},{y + 4:g}"
+    head = f'<polygon points="{points}" fill="{colour}"/>'
+    return line(x, y, back - x, colour, dashed=dashed) + head
+
+
+def line(x: float, y: float, dx: float, colour: str, *, dashed: bool = False) -> str:
+    """Draw a horizontal line."""
+    dash = ' stroke-dasharray="4 3"' if dashed else ""
+    return f'<path d="M{x:g} {y:g}h{dx:g}" stroke="{colour}" stroke-width="2"{dash}/>'
+
+
+def stop(x: float, y: float, dx: float) -> str:
+    """Draw a short horizontal line that ends in a bar."""
+    return f'<path d="M{x:g} {y:g}h{dx:g}m0 -4v8" stroke="currentColor" fill="none"/>'
+
+
+def width_of(text: str, size: float = 11) -> float:
+    """Estimate the width of a text."""
+    return size * sum(0.85 if letter.isupper() else 0.6 for letter in text.replace("_", ""))
+
+
+def plain(text: str) -> str:
+    """Escape what could be markup, and drop what XML forbids."""
     return escape("".join(letter if letter.isprintable() else " " for letter in text))
 
 
-def _number(value: float) -> str:
-    return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
+def _with_subscripts(text: str, size: float) -> Iterator[str]:
+    """Lower what follows an underscore by dy alone: not every viewer knows other ways."""
+    sunk = False
+    for part in filter(None, re.split(r"(?<=\w)(_\w+)", text)):
+        if part.startswith("_") and len(part) > 1:
+            small = f'dy="{size / 4:g}" font-size="{0.75 * size:g}"'
+            yield f"<tspan {small}>{plain(part[1:])}</tspan>"
+        else:
+            yield f'<tspan dy="{-size / 4:g}">{plain(part)}</tspan>' if sunk else plain(part)
+        sunk = part.startswith("_") and len(part) > 1

@@ -1,10 +1,9 @@
 """The study that trains nothing (Figure 2): recipes as pictures, on disk and as a page, with the
 columns of the ablation table behind them. Recipes need torch, so this is imported on demand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
+from itertools import starmap
 from pathlib import Path
 
 import vl_convert
@@ -14,7 +13,7 @@ from bntricks.methods import find
 from bntricks.paper import Study
 from bntricks.recipes.language import Method
 from bntricks.report.diagrams.drawing import fixed, svg
-from bntricks.report.diagrams.panels import legend, panels, sheet
+from bntricks.report.diagrams.panels import legend, panel, sheet
 from bntricks.report.files import PAGE, PIXELS_PER_INCH, pdf, write_whole
 from bntricks.report.page.html import Section, page_html, table_html
 from bntricks.report.tables.table import Table, plain_cell, to_csv
@@ -25,11 +24,9 @@ DILEMMA = (
     "that is what the studies statistics and overlap are for."
 )
 READING = (
-    "Each grey frame is a forward of one training step, with its batch inside. "
-    "An arrow up trains θ by the loss on it; an arrow down moves φ; a blocked line does neither."
+    "Each grey frame is a forward of one training step, with its batch inside. An arrow to the "
+    "left trains θ by the loss on it, one to the right moves φ, and a blocked line does neither."
 )
-LEGEND_WIDTH = 290
-"""Narrow enough for a phone."""
 
 
 def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[Path, Table]:
@@ -37,7 +34,7 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
     chosen = list(dict.fromkeys(names or study.methods))
     entries = [find(name) for name in chosen]
     methods = [(entry.title, entry.factory()) for entry in entries]
-    key = legend([method for _, method in methods], LEGEND_WIDTH)
+    drawn = [*starmap(panel, methods), legend([method for _, method in methods])]
     title = "Updating frameworks" if names else study.title
     table = recipe_table(title, chosen, methods)
     words = ["bnt", "study", study.name, *(["--methods", *names] if names else [])]
@@ -46,7 +43,7 @@ def write_frameworks(study: Study, names: Sequence[str], folder: Path) -> tuple[
         Section(
             "frameworks",
             "Frameworks",
-            _picture([svg(each, card=False) for each in (*panels(methods), key)], READING),
+            _picture([svg(each, card=False) for each in drawn], READING),
         ),
         Section("recipes", "Recipes", table_html(table, "recipe-table")),
         Section(

@@ -1,289 +1,224 @@
-"""A recipe as a picture (Figure 2): in the middle the forwards of a step, each a frame around its
-batch; above them θ, below them φ. An arrow up trains, an arrow down moves the running statistics,
-and a blocked one leaves them alone. Arrows never cross, whatever the recipe. A sheet has several
-panels, with letters, and a legend of what they use."""
-
-from __future__ import annotations
+"""A recipe as a picture, after Figure 2 of the paper. Each row is a forward of a training step with
+its batch in a frame. To the left are θ and the losses that train it, to the right is φ. An arrow
+moves what it points at; a blocked line leaves it alone."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
 from string import ascii_lowercase
+from textwrap import wrap
 
-from bntricks.recipes.language import Balanced, Method, Source
+from bntricks.recipes.language import Balanced, Blended, Copies, Method, Source, Union
 from bntricks.report.diagrams.drawing import (
     BLACK,
-    INK,
-    LEADING,
-    Box,
+    FRAME,
+    LINE,
+    PHI,
+    THETA,
     Drawing,
-    Line,
-    Shape,
-    Words,
-    clipped,
-    text_width,
-    wrapped,
+    arrow,
+    box,
+    grid,
+    line,
+    lines,
+    stop,
+    width_of,
+    words,
 )
-from bntricks.report.diagrams.passes import Pass, in_words, notes, passes
-from bntricks.report.diagrams.tiles import FRAME, STORED, TILE, colour, source_width, tiles
+from bntricks.report.diagrams.passes import MEMORY, DrawnPass, in_words, notes, passes
 
-THETA, PHI = "#009E73", "#D55E00"
-EDGE, GAP, PAD = 12, 12, 8
-TITLE, BAND, RISE, FALL, NAME, NOTE = 30, 24, 14, 24, 15, 15
-INSIDE = NAME + TILE + PAD
-"""The height of a frame."""
-LEAST_WIDTH, NOTES_WIDTH, CHIP = 126, 178, 22
-"""The least width of what is drawn; how far notes may widen it; the width of the memory's chip."""
-SHEET = 980
-"""A row of panels is no wider, unless one panel is."""
-SPACE = 12
-ICON, KEY = 20, 26
-"""The height of a legend's icon, and of its line."""
+EDGE, BAR, TOP, ROW, GAP = 12, 22, 50, 42, 8
+"""The margin of a panel, the width of θ and φ, and the heights of its head, a row and a gap."""
+LOSS, FRAMES = 52, 168
+"""Where losses and frames begin."""
+TILE, NOTE = 28, 14
+LETTERS = {"title": 32, "loss": 15, "name": 18, "note": 42}
+"""The longest lines of text."""
 MEANINGS = {
-    "B_t": "current task",
-    "B_M": "memory",
-    "B_M2": "memory, second draw",
-    "B_p": "memory, earlier tasks only",
-    "B_t_mix": "current task, memory mixed in",
+    "B_t": ("#56B4E9", "current task"),
+    "B_M": ("#E69F00", "memory"),
+    "B_M2": ("#E69F00", "memory, second draw"),
+    "B_p": ("#CC79A7", "memory, earlier tasks only"),
+    "B_t_mix": ("#9BB38A", "current task, memory mixed in"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A pass with its losses in lines, and the room it takes."""
-
-    forward: Pass
-    losses: tuple[str, ...]
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Heights:
-    """Where the rows of a panel begin; the same for panels side by side."""
-
-    losses: float
-    frames: float
-    phi: float
-    end: float
-
-    @classmethod
-    def of(cls, loss_lines: int, note_lines: int) -> Heights:
-        losses = TITLE + BAND + RISE
-        frames = losses + _lines_height(loss_lines) + RISE
-        phi = frames + INSIDE + FALL
-        end = phi + BAND + EDGE + (note_lines * NOTE + 4 if note_lines else 0)
-        return cls(losses, frames, phi, end)
-
-
-def panels(methods: Sequence[tuple[str, Method]]) -> list[Drawing]:
-    """A panel for each title and recipe, all of one height."""
-    columns = [[_column(forward) for forward in passes(method)] for _, method in methods]
-    widths = [_width(title, m, c) for (title, m), c in zip(methods, columns, strict=True)]
-    heights = Heights.of(
-        max((len(column.losses) for own in columns for column in own), default=0),
-        max(len(_notes(m, w)) for (_, m), w in zip(methods, widths, strict=True)),
-    )
-    return [
-        _panel(title, method, own, width, heights)
-        for (title, method), own, width in zip(methods, columns, widths, strict=True)
-    ]
+"""The colour and meaning of each symbol."""
+COLOURS = {name: colour for name, (colour, _) in MEANINGS.items()} | {MEMORY: "#E69F00"}
 
 
 def sheet(methods: Sequence[tuple[str, Method]]) -> Drawing:
-    """All panels in rows, and the legend below."""
-    drawn = panels([(f"({_letter(i)}) {title}", m) for i, (title, m) in enumerate(methods)])
-    shapes, width, height = _flow(drawn, SHEET, drawn[0].height + SPACE)
-    below = legend([method for _, method in methods], width)
-    above = Drawing(width, height, tuple(shapes), "")
-    return Drawing(
-        max(width, below.width) + 2 * SPACE,
-        height + below.height + 2 * SPACE,
-        (*above.at(SPACE, SPACE), *below.at(SPACE, height + SPACE)),
-        ". ".join(drawing.text for drawing in drawn),
-    )
-
-
-def legend(methods: Iterable[Method], width: float) -> Drawing:
-    """What the colours and lines of these recipes mean."""
-    shown = [forward for method in methods for forward in passes(method)]
-    sources = [forward.source for forward in shown if forward.source is not None]
-    used = {str(symbol): symbol for source in sources for symbol in source.symbols()}
-    batches = [_key(_swatch(used[s]), meaning) for s, meaning in MEANINGS.items() if s in used]
-    balanced = next((source for source in sources if isinstance(source, Balanced)), None)
-    if balanced is not None:
-        outline = replace(_swatch(balanced), fill="none", stroke=FRAME, ink=INK)
-        batches.append(_key(outline, "both, balanced over the classes"))
-    frame = Box(0, 1, 26, 18, fill=INK, shade=0.07, stroke=FRAME)
-    marks = [
-        _key(frame, "one forward, one set of batch moments"),
-        _key(Line(5, 19, 0, -18, THETA, "arrow", width=2.2), "trains the parameters θ"),
-        _key(Line(5, 1, 0, 18, PHI, "arrow", width=2.2), "moves the running statistics φ"),
+    """Draw all panels, with letters, and the legend as the last."""
+    inside = max(_frame_width(row) for _, method in methods for row in passes(method))
+    panels = [
+        panel(f"({_letter(i)}) {title}", method, inside)
+        for i, (title, method) in enumerate(methods)
     ]
-    if any("leaves" in (forward.theta, forward.phi) for forward in shown):
-        marks.append(_key(Line(5, 3, 0, 14, INK, "stop", width=1.2), "leaves them alone"))
-    if any(forward.theta == "guides" for forward in shown):
-        dashed = Line(5, 19, 0, -18, THETA, "arrow", dashed=True)
-        marks.append(_key(dashed, "shapes the gradient"))
-    above, wide, high = _flow(batches, width, KEY)
-    below, wider, higher = _flow(marks, width, KEY)
-    shapes = (*above, *Drawing(wider, higher, tuple(below), "").at(0, high))
-    return Drawing(max(wide, wider), high + higher - KEY + ICON, shapes, "Legend")
+    return grid([*panels, legend([method for _, method in methods])], columns=3)
 
 
-def _flow(
-    drawings: Sequence[Drawing], width: float, line: float
-) -> tuple[list[Shape], float, float]:
-    """Drawings one after the other, in lines of this height; their extent."""
-    shapes: list[Shape] = []
-    x, y, widest = 0.0, 0.0, 0.0
-    for drawing in drawings:
-        if x and x + drawing.width > width:
-            x, y = 0.0, y + line
-        shapes += drawing.at(x, y)
-        widest = max(widest, x + drawing.width)
-        x += drawing.width + SPACE
-    return shapes, widest, y + line
+def panel(title: str, method: Method, inside: float = 0.0) -> Drawing:
+    """Draw the passes of a step of a recipe, in frames at least as wide as `inside`."""
+    rows = passes(method)
+    updates = [0, *(row.update for row in rows)]
+    labels = [_losses(row, added=row.update == updates[k] > 0) for k, row in enumerate(rows)]
+    heights = [max(ROW, LINE * 11 * len(label) + 10) for label in labels]
+    inside = max(inside, *map(_frame_width, rows))
+    end = TOP + sum(heights) + GAP * (len(rows) - 1)
+    phi = FRAMES + inside + 26
+    width, tracker = (
+        phi + BAR + EDGE,
+        "every forward" if method.ema is None else f"{method.ema} only",
+    )
+    steps = f"{len(method.updates)} steps of θ; " * (len(method.updates) > 1)
+    quiet = 'fill-opacity="0.75"'
+    body = [
+        box(0.5, 0.5, width - 1, end + EDGE - 1 + NOTE * len(_notes(method)), _outline(FRAME, 0.5)),
+        words(EDGE, 21, _clipped(title, "title"), 13, 'font-weight="bold"'),
+        words(EDGE, 38, _clipped(f"{steps}φ ← {tracker}", "note"), 10, quiet),
+        *_bar(EDGE, end, "θ", THETA),
+        *_bar(phi, end, "φ", PHI),
+    ]
+    y = float(TOP)
+    for row, label, height in zip(rows, labels, heights, strict=True):
+        body += _row(row, label, y, height, inside, phi)
+        y += height + GAP
+    for index, text in enumerate(_notes(method)):
+        body.append(words(EDGE, end + NOTE * (index + 1), text, 10, quiet))
+    height = end + EDGE + NOTE * len(_notes(method))
+    return Drawing(width, height, "\n".join(body), in_words(title, method))
 
 
-def _key(icon: Box | Line, meaning: str) -> Drawing:
-    text = (icon.width if isinstance(icon, Box) else 10) + 6
-    words = Words(text, 14, meaning)
-    return Drawing(text + text_width(meaning), ICON, (icon, words), meaning)
+def legend(methods: Iterable[Method]) -> Drawing:
+    """Explain the colours and lines of these recipes."""
+    shown = [row for method in methods for row in passes(method)]
+    sources = [row.source for row in shown if row.source is not None]
+    used = {str(symbol) for source in sources for symbol in source.symbols()}
+    keys = [
+        (_tile(0, 0, name, colour, 20), meaning)
+        for name, (colour, meaning) in MEANINGS.items()
+        if name in used
+    ]
+    if any(isinstance(source, Balanced) for source in sources):
+        keys.append((lines(18, 10, ("B_b",)), "both, balanced over the classes"))
+    keys += [
+        (box(0, 0, 34, 20, _frame()), "one forward, one set of batch moments"),
+        (arrow(30, 10, -26, THETA), "trains the parameters θ"),
+        (arrow(4, 10, 26, PHI), "moves the running statistics φ"),
+    ]
+    if any("leaves" in (row.theta, row.phi) for row in shown):
+        keys.append((stop(8, 10, 16), "leaves them alone"))
+    if any(row.theta == "guides" for row in shown):
+        keys.append((arrow(30, 10, -26, THETA, dashed=True), "shapes the gradient"))
+    body = [
+        Drawing(0, 0, icon + words(56, 14, meaning), "").at(0, 26 * index)
+        for index, (icon, meaning) in enumerate(keys)
+    ]
+    return Drawing(285, 26 * len(keys), "\n".join(body), "Legend")
 
 
-def _swatch(symbol: Source) -> Box:
-    name = str(symbol)
-    width = max(26.0, text_width(name) + 6)
-    return Box(0, 1, width, 18, (name,), colour(symbol), ink=BLACK)
+def _row(
+    row: DrawnPass, label: Sequence[str], y: float, height: float, inside: float, phi: float
+) -> Iterator[str]:
+    """Draw a pass: its frame and batch, its losses on the way to θ, and its arrow to φ."""
+    middle, end = y + height / 2, FRAMES + inside
+    yield box(FRAMES, y, inside, height, _frame())
+    if row.source is None:
+        yield lines(FRAMES + inside / 2, middle, wrap(row.name, LETTERS["name"]), 9)
+    else:
+        yield from _items(row.source, FRAMES + (inside - _width(row.source)) / 2, middle)
+        if row.name != "forward":
+            yield words(FRAMES + 4, y + 9, row.name, 8)
+    loss_end = FRAMES - 16
+    yield lines((LOSS + loss_end) / 2, middle, label)
+    if row.theta == "leaves":
+        yield stop(FRAMES, middle, -10)
+    else:
+        dashed = row.theta == "guides"
+        size = LINE * 11 * len(label) + 6
+        dash = ' stroke-dasharray="4 3"' * dashed
+        yield box(LOSS, middle - size / 2, loss_end - LOSS, size, _outline(THETA, 1) + dash)
+        yield line(FRAMES, middle, loss_end - FRAMES, THETA, dashed=dashed)
+        yield arrow(LOSS, middle, EDGE + BAR - LOSS, THETA, dashed=dashed)
+    if row.phi == "moves":
+        yield arrow(end, middle, phi - end, PHI)
+    elif row.phi == "leaves":
+        yield stop(end, middle, 10)
+
+
+def _items(source: Source, x: float, middle: float) -> Iterator[str]:
+    for name, colour in _parts(source):
+        width = _part_width(name, colour)
+        if colour:
+            yield _tile(x, middle - TILE / 2, name, colour, TILE)
+        else:
+            yield lines(x + width / 2, middle, (name,))
+        x += width
+
+
+def _parts(source: Source) -> Iterator[tuple[str, str]]:
+    """Yield what stands in a frame: tiles with their colours, and text without one."""
+    match source:
+        case Blended(of):
+            yield from _parts(of)
+        case Union(left, right):
+            yield from (*_parts(left), ("∪", ""), *_parts(right))
+        case Balanced(current, memory):
+            yield from ((f"{source} =", ""), *_parts(current), ("+", ""), *_parts(memory))
+        case _:
+            of = source.of if isinstance(source, Copies) else source
+            yield _clipped(str(source), "name"), COLOURS.get(str(of), "#BBBBBB")
+
+
+def _tile(x: float, y: float, name: str, colour: str, height: float) -> str:
+    width = _part_width(name, colour)
+    paint = f'fill="{colour}"'
+    text = words(x + width / 2, y + height / 2 + 4, name, 11, 'text-anchor="middle"', BLACK)
+    return box(x, y, width, height, paint) + text
+
+
+def _width(source: Source) -> float:
+    return sum(_part_width(*part) for part in _parts(source))
+
+
+def _part_width(name: str, colour: str) -> float:
+    return max(34.0, width_of(name) + 10) if colour else width_of(name) + 10
+
+
+def _frame_width(row: DrawnPass) -> float:
+    inside = 0.0 if row.source is None else _width(row.source)
+    return max(inside, width_of(row.name[: LETTERS["name"]], 9)) + 2 * GAP
+
+
+def _losses(row: DrawnPass, *, added: bool) -> list[str]:
+    """Write a pass's losses in lines, with a plus before all that are added to another."""
+    texts = [
+        "+ " * (row.theta == "moves" and (added or index > 0)) + text
+        for index, text in enumerate(row.losses)
+    ]
+    return [part for text in texts for part in wrap(text, LETTERS["loss"])[:3]]
+
+
+def _notes(method: Method) -> list[str]:
+    """The memory, and what else there is to know, in lines."""
+    stored = [] if method.memory is None else [f"memory: {method.memory}"]
+    return [part for text in (*stored, *notes(method)) for part in wrap(text, LETTERS["note"])[:3]]
+
+
+def _bar(x: float, end: float, name: str, colour: str) -> Iterator[str]:
+    yield box(x, TOP, BAR, end - TOP, f'{_outline(colour, 1)} style="fill:{colour}33"')
+    yield words(x + BAR / 2, (TOP + end) / 2 + 4, name, 12, 'text-anchor="middle"')
+
+
+def _frame() -> str:
+    return f'fill="currentColor" fill-opacity="0.07" stroke="{FRAME}"'
+
+
+def _outline(colour: str, width: float) -> str:
+    return f'fill="none" stroke="{colour}" stroke-width="{width:g}"'
+
+
+def _clipped(text: str, what: str) -> str:
+    most = LETTERS[what]
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _letter(index: int) -> str:
     first, second = divmod(index, len(ascii_lowercase))
     return ("" if not first else ascii_lowercase[first - 1]) + ascii_lowercase[second]
-
-
-def _panel(
-    title: str, method: Method, columns: Sequence[Column], width: float, at: Heights
-) -> Drawing:
-    inner = width - 2 * EDGE
-    shapes: list[Shape] = [
-        Box(0.5, 0.5, width - 1, at.end - 1, stroke=FRAME, faint=True),
-        Words(EDGE, 20, clipped(title), 13, bold=True),
-        _band(_theta(method), THETA, TITLE, inner),
-        _band(_phi(method), PHI, at.phi, inner),
-    ]
-    start = EDGE + (inner - _columns_width(columns)) / 2
-    lefts = [start + sum(c.width + GAP for c in columns[:i]) for i in range(len(columns))]
-    for left, column in zip(lefts, columns, strict=True):
-        shapes += _pass(column, left, at)
-    middle = (at.losses + at.frames - RISE) / 2
-    placed = zip(lefts, columns, strict=True)
-    for (left, column), (right, following) in pairwise(placed):
-        if 0 < column.forward.update == following.forward.update:
-            # Halfway between the two losses, not between the frames.
-            end = left + (column.width + _label_width(column.losses)) / 2
-            start = right + (following.width - _label_width(following.losses)) / 2
-            shapes.append(Words((end + start) / 2, middle + 4, "+", anchor="middle"))
-    for index, (chip, text) in enumerate(_notes(method, width)):
-        y = at.phi + BAND + 8 + index * NOTE
-        if chip:
-            shapes.append(Box(EDGE, y + 1, 16, 13, ("M",), STORED, ink=BLACK, size=9))
-        shapes.append(Words(EDGE + (CHIP if method.memory else 0), y + 11, text, 10, quiet=True))
-    return Drawing(width, at.end, tuple(shapes), in_words(title, method))
-
-
-def _pass(column: Column, x: float, at: Heights) -> Iterator[Shape]:
-    """One pass: its frame and batch, its losses on the way up, its arrow down."""
-    forward, width, middle = column.forward, column.width, x + column.width / 2
-    yield Box(x, at.frames, width, INSIDE, fill=INK, shade=0.07, stroke=FRAME)
-    if forward.source is None:
-        lines = tuple(wrapped(forward.name, width - PAD, 9))
-        yield Box(x + 2, at.frames + 2, width - 4, INSIDE - 4, lines, size=9)
-    else:
-        yield Box(x + 2, at.frames + 1, width - 4, NAME, (forward.name,), size=9)
-        yield from tiles(
-            forward.source, middle - source_width(forward.source) / 2, at.frames + NAME + 2
-        )
-    yield from _upwards(column, middle, at)
-    foot = at.frames + INSIDE
-    if forward.phi == "moves":
-        yield Line(middle, foot, 0, FALL, PHI, "arrow", width=2.2)
-    elif forward.phi == "leaves":
-        yield Line(middle, foot, 0, 10, INK, "stop", width=1.2)
-
-
-def _upwards(column: Column, middle: float, at: Heights) -> Iterator[Shape]:
-    """From the frame to θ, by way of the losses."""
-    height = _lines_height(len(column.losses))
-    top = (at.losses + at.frames - RISE - height) / 2
-    width = _label_width(column.losses)
-    label = (middle - width / 2, top, width, height, column.losses)
-    if column.forward.theta == "leaves":
-        yield Box(*label)
-        yield Line(middle, at.frames, 0, -10, INK, "stop", width=1.2)
-        return
-    dashed = column.forward.theta == "guides"
-    yield Box(*label, stroke=THETA, dashed=dashed)
-    yield Line(middle, at.frames, 0, top + height - at.frames, THETA, dashed=dashed)
-    yield Line(middle, top, 0, TITLE + BAND - top, THETA, "arrow", dashed=dashed, width=2.2)
-
-
-def _column(forward: Pass) -> Column:
-    """Each loss is one line; what guides the gradient is put in words, broken into lines."""
-    if forward.theta == "moves":
-        first, *more = (clipped(text, 30) for text in forward.losses)
-        losses = (first, *(f"+ {text}" for text in more))
-    else:
-        losses = tuple(line for text in forward.losses for line in wrapped(clipped(text, 80), 80))
-    inside = source_width(forward.source) if forward.source is not None else 56.0
-    name = text_width(forward.name, 9) if forward.source is not None else 0.0
-    return Column(forward, losses, max(inside + 2 * PAD, name + PAD, _label_width(losses)))
-
-
-def _width(title: str, method: Method, columns: Sequence[Column]) -> float:
-    bands = max(
-        text_width(text, 12, bold=True) + 2 * PAD for text in (_theta(method), _phi(method))
-    )
-    heading = text_width(clipped(title), 13, bold=True)
-    # Long notes are broken into lines rather than making the panel much wider.
-    notes_width = min(
-        NOTES_WIDTH, max((text_width(text, 10) + CHIP for text in _texts(method)), default=0.0)
-    )
-    return max(_columns_width(columns), bands, heading, notes_width, LEAST_WIDTH) + 2 * EDGE
-
-
-def _label_width(losses: Sequence[str]) -> float:
-    return max(map(text_width, losses), default=0.0) + 2 * PAD
-
-
-def _columns_width(columns: Sequence[Column]) -> float:
-    return sum(column.width + GAP for column in columns) - GAP
-
-
-def _lines_height(lines: int) -> float:
-    return lines * LEADING * 11 + 8
-
-
-def _band(text: str, colour: str, y: float, width: float) -> Box:
-    box = Box(EDGE, y, width, BAND, (text,), colour, 0.25, colour)
-    return replace(box, size=12, bold=True)
-
-
-def _theta(method: Method) -> str:
-    return "θ" if len(method.updates) == 1 else f"θ, {len(method.updates)} steps"
-
-
-def _phi(method: Method) -> str:
-    return "φ ← every forward" if method.ema is None else f"φ ← {clipped(str(method.ema), 24)} only"
-
-
-def _notes(method: Method, width: float) -> list[tuple[bool, str]]:
-    """Lines below φ; the memory's first has a chip before it."""
-    room = width - 2 * EDGE - CHIP
-    lines = [line for text in _texts(method) for line in wrapped(text, room, 10)]
-    return [(method.memory is not None and index == 0, line) for index, line in enumerate(lines)]
-
-
-def _texts(method: Method) -> list[str]:
-    stored = [] if method.memory is None else [f"memory: {method.memory}"]
-    return [clipped(text, 70) for text in (*stored, *notes(method))]

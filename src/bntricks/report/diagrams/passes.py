@@ -2,8 +2,6 @@
 the losses by which it moves θ, and whether it moves φ; then what else shapes the gradient, a
 teacher or a projection. Read from the recipe alone, by the rules of `training/step.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +13,7 @@ MEMORY = "M"
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class DrawnPass:
     """A forward through the network; the teacher's has no batch of its own and no φ of ours."""
 
     name: str
@@ -27,7 +25,7 @@ class Pass:
     """The optimiser step it is part of, from 1; 0 if it is part of none, or of all."""
 
 
-def passes(method: Method) -> list[Pass]:
+def passes(method: Method) -> list[DrawnPass]:
     """The passes of a step: those of the updates in their order, then tracking, then the aids."""
     return [*_training(method), *_tracking(method), *_aids(method)]
 
@@ -59,7 +57,7 @@ def in_words(title: str, method: Method) -> str:
     return text
 
 
-def _training(method: Method) -> Iterator[Pass]:
+def _training(method: Method) -> Iterator[DrawnPass]:
     moved = False
     for number, update in enumerate(method.updates, start=1):
         order = f"{number}. " if len(method.updates) > 1 else ""
@@ -71,27 +69,27 @@ def _training(method: Method) -> Iterator[Pass]:
             losses = (order + loss(terms[0]), *map(loss, terms[1:]))
             order = ""
             phi: Literal["moves", "leaves"] = "moves" if moves else "leaves"
-            yield Pass("forward", source, losses, "moves", phi, number)
+            yield DrawnPass("forward", source, losses, "moves", phi, number)
 
 
-def _tracking(method: Method) -> Iterator[Pass]:
+def _tracking(method: Method) -> Iterator[DrawnPass]:
     if method.tracks_apart:
-        yield Pass("forward", method.ema, ("no gradient",), "leaves", "moves")
+        yield DrawnPass("forward", method.ema, ("no gradient",), "leaves", "moves")
 
 
-def _aids(method: Method) -> Iterator[Pass]:
+def _aids(method: Method) -> Iterator[DrawnPass]:
     if method.project is not None:
         count = method.project.forwards
         name = "forward" if count == "1" else f"{count} forwards"
         phi: Literal["moves", "leaves"] = "moves" if method.ema is None else "leaves"
-        yield Pass(name, Symbol(MEMORY), (str(method.project),), "guides", phi)
+        yield DrawnPass(name, Symbol(MEMORY), (str(method.project),), "guides", phi)
     if method.teacher is not None:
         name = {"previous": "teacher: previous network", "recorded": "teacher: recorded outputs"}[
             method.teacher
         ]
-        yield Pass(name, None, ("targets",), "guides", "none")
+        yield DrawnPass(name, None, ("targets",), "guides", "none")
     if method.averages:
-        yield Pass("teacher: slow copies", None, ("targets",), "guides", "none")
+        yield DrawnPass("teacher: slow copies", None, ("targets",), "guides", "none")
 
 
 def _by_source(method: Method, update: Update) -> dict[Source, list[Term]]:
