@@ -218,7 +218,7 @@ def test_weights_from_a_file_come_with_their_own_preparation(tmp_path):
     state = {k: v.contiguous() for k, v in net.state_dict().items() if k != "6.bias"}
     state["6.weight"] = torch.zeros(7, WIDTH)
     safe.save_file(state, tmp_path / "w")
-    with pytest.raises(UserError, match="how these weights were shown images"):
+    with pytest.raises(UserError, match="how images are prepared for these weights"):
         begun(weights=tmp_path / "w")
     how = {"image_size": 8, "mean": (0.5,) * 3, "std": (0.5,) * 3}
     assert torch.equal(begun(weights=tmp_path / "w", **how).net[0].weight, net[0].weight)

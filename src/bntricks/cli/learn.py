@@ -204,6 +204,8 @@ def learn(
                             skip_unreadable=skip_unreadable,
                             sink=sink,
                         )
+                        for line in learned.unreadable:
+                            console.complain(f"{line}; left out")
                     else:
                         keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
                         learned = teach(

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bntricks.errors import UserError
+from bntricks.errors import RunError, UserError
 from bntricks.model.create import build, protocol, today
 from bntricks.model.heads import Layer, Statistics, accuracy, all_layers, calibrated, right
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing, Pretrained
@@ -51,7 +51,7 @@ class Frozen:
     tests: Images
     """Those of all held-out images."""
     seen: Images
-    """A fingerprint of every image, of which no pixel can be told, to recognise it by."""
+    """A fingerprint of every image, to recognise it by; it has no pixel of it."""
     highest: Tensor
     """The highest score of each held-out image, sorted: what images of known classes have."""
     stored_images: Tensor | None = None
@@ -61,7 +61,7 @@ class Frozen:
 
     @classmethod
     def empty(cls, width: int) -> Frozen:
-        """Of no image."""
+        """Return that of no image."""
         no_labels = torch.zeros(0, dtype=torch.int64)
         no_features = Images(torch.zeros(0, width, dtype=torch.float16), no_labels)
         return cls(
@@ -73,7 +73,7 @@ class Frozen:
         )
 
     def without(self, outputs: Tensor) -> Frozen:
-        """That of the classes which are left: the new number of each, or -1."""
+        """Leave out classes: `outputs` has the new number of each class, or -1."""
 
         def left(images: Images) -> Images:
             y = outputs[images.y]
@@ -108,9 +108,9 @@ def create_pretrained(
     device: str = "cpu",
     **options: Any,
 ) -> Model:
-    """A model around this backbone that knows no class yet. Images are prepared as the weights say,
-    or as `preprocessing` does, but for what is given by name. Only with `keep_images` its trunk can
-    be tuned later. Further `options` are those of `Protocol`."""
+    """Make a model around this backbone that knows no class yet. Images are prepared as the weights
+    say, or as `preprocessing` does, but for what is given by name. Only with `keep_images` can the
+    trunk be tuned later. Further `options` are those of `Protocol`."""
     how = Protocol.of(**options)
     made = find_backbone(name)(weights is None)
     if weights is not None:
@@ -124,8 +124,8 @@ def create_pretrained(
     }
     if own is None and not (mean and std and image_size):
         raise UserError(
-            "nothing says how these weights were shown images: give image_size, mean and std, or "
-            "the JSON file that came with them",
+            "nothing says how images are prepared for these weights: give image_size, mean and "
+            "std, or the JSON file that came with them",
             remedy="preprocessing",
         )
     own = replace(
@@ -133,7 +133,9 @@ def create_pretrained(
     )
     size = image_size or own.size
     if size is None:
-        raise UserError("it is not said: how large are its images?", option="image_size")
+        raise UserError(
+            "nothing says how large its images are: give their side", option="image_size"
+        )
     view = Preprocessing.of(
         **{k: v for k, v in asdict(own).items() if k != "size"},
         pad=size // 8 if augment else 0,
@@ -153,7 +155,7 @@ def create_pretrained(
 
 
 def prepared(net: nn.Module) -> nn.Module:
-    """The network with a plain linear layer without outputs in place of its last one."""
+    """Put a plain linear layer without outputs in place of the network's last one."""
     old = last_linear(net)
     path = next(path for path, module in net.named_modules() if module is old)
     net.set_submodule(path, nn.Linear(old.in_features, 1))
@@ -162,7 +164,7 @@ def prepared(net: nn.Module) -> nn.Module:
 
 
 def _width(net: nn.Module, metadata: Metadata) -> int:
-    """How many features it computes. Fail if it does not take such images."""
+    """Return the number of features. Fail if the network does not take such images."""
     black, width = torch.zeros(2, *metadata.shape), last_linear(net).in_features
     device = next(net.parameters()).device
     try:
@@ -196,35 +198,19 @@ def teach_features(
     lr: float | None = None,
 ) -> Learned:
     """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
-    trunk too, all of it or from a part on, for so many `epochs` at this rate, which serves if it is
+    trunk too, all of it or from a part on, for so many `epochs` at this rate; it serves if it is
     better."""
     from bntricks.model.learn import check_classes  # which calls this
-    from bntricks.model.tune import check_part, tuned
+    from bntricks.model.tune import tuned
 
-    frozen, metadata = model.frozen, model.metadata
+    frozen, metadata, state = model.frozen, model.metadata, model.learner.state
     assert frozen is not None
     assert metadata.backbone is not None
     tune = tune or tune_from is not None
-    if tune_from is not None:
-        check_part(model.net, tune_from)
-    if tune and not metadata.backbone.keep_images:
-        raise UserError(
-            "this model keeps features and no images, and features expire when the trunk is tuned: "
-            "begin a model that keeps images",
-            option="tune",
-            remedy="keep_images",
-        )
-    for option, value in (("epochs", epochs), ("lr", lr)):
-        if value is not None and not tune:
-            raise UserError(
-                "a frozen trunk is not trained: leave it out, or tune the trunk too",
-                option=option,
-                value=value,
-                remedy="tune",
-            )
-    pictures = open_pictures(images, metadata, skip=skip, report=reported(sink))
+    _check_tuning(model, tune, tune_from, {"epochs": epochs, "lr": lr})
+    pictures = open_pictures(images, metadata)
     check_classes(model, pictures.names, more=more)
-    samples, seen, pixels = _embedded(model, pictures, held_out, reported(sink))
+    samples, seen, pixels = _embedded(model, pictures, held_out, skip, reported(sink))
     known = [name for name in samples.names if name in metadata.classes]
     new = tuple(name for name in samples.names if name not in known)
     classes = (*metadata.classes, *new)
@@ -239,59 +225,79 @@ def teach_features(
     statistics = frozen.statistics
     for x, y in zip(torch.split(train.x, AT_ONCE), torch.split(train.y, AT_ONCE), strict=True):
         statistics = statistics.added(Images(x, y), len(classes))
-    stored = _joined(frozen.stored, Images(train.x.half(), train.y))
     insertion = model.learner.generators.memory_insertion
+    last, lesson, drawn = last_linear(model.net), state.lesson, insertion.get_state()
+    layer_before = (last.weight.detach(), last.bias.detach())
+    stored = _joined(frozen.stored, Images(train.x.half(), train.y))
     chosen = evenly(stored.y, metadata.memory, insertion)
     stored = Images(stored.x[chosen], stored.y[chosen])
     kept: list[Tensor] = []
     if pixels is not None:
-        old_images = (frozen.stored_images, frozen.test_images)
+        earlier = (frozen.stored_images, frozen.test_images)
         kept = [
             own if old is None else torch.cat([old, own])
-            for old, own in zip(old_images, pixels, strict=True)
+            for old, own in zip(earlier, pixels, strict=True)
         ]
         kept[0] = kept[0][chosen]
     layers = all_layers(statistics, stored, tests)
     rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
     best = better("lda", {name: halves_right(layer, tests) for name, layer in layers.items()})
-
-    last = last_linear(model.net)
-    layer_before = (last.weight.detach(), last.bias.detach())
-    serve(model.net, *calibrated(layers[best], tests))
-    seen_before = tuple(range(len(metadata.classes)))
-    later = tuple(range(len(metadata.classes), len(classes)))
-    model.learner.state.lesson = Lesson(len(metadata.taught) + 1, later, seen_before)
-    highest = feature_scores(model, tests.x).max(1).values.sort().values
-    model.frozen = Frozen(statistics, stored, tests, _joined(frozen.seen, seen), highest, *kept)
-    task = LearnedTask(classes=new, images=len(train), epochs=1, date=today(), more=tuple(known))
-    changes = {
-        "taught": (*metadata.taught, task),
-        "backbone": metadata.backbone.model_copy(update={"head": best}),
-    }
-    model.metadata = metadata.model_copy(update=changes)
     tuning = None
-    if tune:
-        assert pixels is not None
-        try:
-            tuning = tuned(
-                model,
-                Images(pixels[0], train.y),
-                first=tune_from,
-                epochs=epochs,
-                lr=lr,
-                sink=sink,
-            )
-        except BaseException:
-            model.frozen, model.metadata = frozen, metadata
-            serve(model.net, *layer_before)
-            raise
+    try:
+        serve(model.net, *calibrated(layers[best], tests))
+        old = len(metadata.classes)
+        later = tuple(range(old, len(classes)))
+        state.lesson = Lesson(len(metadata.taught) + 1, later, tuple(range(old)))
+        highest = feature_scores(model, tests.x).max(1).values.sort().values
+        seen = _joined(frozen.seen, seen)
+        model.frozen = Frozen(statistics, stored, tests, seen, highest, *kept)
+        task = LearnedTask(
+            classes=new, images=len(train), epochs=1, date=today(), more=tuple(known)
+        )
+        about = metadata.backbone.model_copy(update={"head": best})
+        changes = {"taught": (*metadata.taught, task), "backbone": about}
+        model.metadata = metadata.model_copy(update=changes)
+        if pixels is not None and tune:
+            lesson_images = Images(pixels[0], train.y)
+            tuning = tuned(model, lesson_images, tune_from, epochs=epochs, lr=lr, sink=sink)
+    except BaseException:
+        model.frozen, model.metadata, state.lesson = frozen, metadata, lesson
+        serve(model.net, *layer_before)
+        insertion.set_state(drawn)
+        raise
     learned = summarise(model, before, images=len(train), unreadable=samples.unreadable, losses=())
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 
 
+def _check_tuning(
+    model: Model, tune: bool, tune_from: str | None, training: dict[str, float | None]
+) -> None:
+    """Fail before any work if the trunk cannot be tuned, or is not to be and has options for it."""
+    from bntricks.model.tune import check_part
+
+    assert model.metadata.backbone is not None
+    if tune_from is not None:
+        check_part(model.net, tune_from)
+    if tune and not model.metadata.backbone.keep_images:
+        raise UserError(
+            "this model keeps features and no images, and features expire when the trunk is tuned: "
+            "begin a model that keeps images",
+            option="tune",
+            remedy="keep_images",
+        )
+    for option, value in training.items():
+        if value is not None and not tune:
+            raise UserError(
+                "a frozen trunk is not trained: leave it out, or tune the trunk too",
+                option=option,
+                value=value,
+                remedy="tune",
+            )
+
+
 def halves_right(layer: Layer, tests: Images) -> tuple[float, float]:
-    """The accuracy in percent on either half of held-out features."""
+    """Return the accuracy in percent on either half of held-out features."""
     return class_means(right(layer, tests), tests.y, halved(tests.y))
 
 
@@ -303,7 +309,7 @@ def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
 
 
 def feature_scores(model: Model, x: Tensor) -> Tensor:
-    """A score for every class, from stored features."""
+    """Return a score for every class, from stored features."""
     head = last_linear(model.net)
     with torch.no_grad():
         return F.linear(x.to(head.weight.device).float(), head.weight, head.bias).cpu()
@@ -311,45 +317,51 @@ def feature_scores(model: Model, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Images of classes, which are read a block at a time."""
+    """Labelled images, in files or in memory."""
 
     names: tuple[str, ...]
-    count: int
-    blocks: Iterator[tuple[Images, tuple[str, ...]]]
-    """Images, and a line for each that was left out."""
+    square: Square
+    files: dict[Path, int]
+    """Files with their labels."""
+    images: Images | None = None
+    """What is in memory already."""
+
+    def __len__(self) -> int:
+        return len(self.files) if self.images is None else len(self.images)
+
+    def read(self, skip: bool) -> Iterator[tuple[Images, tuple[str, ...]]]:
+        """Yield images a block at a time, with a line for each that was left out."""
+        if self.images is not None:
+            parts = torch.split(self.images.x, 128), torch.split(self.images.y, 128)
+            yield from ((Images(x, y), ()) for x, y in zip(*parts, strict=True))
+        for part in read_blocks(list(self.files), self.square, skip=skip):
+            labels = torch.tensor([self.files[file] for file in part.files], dtype=torch.int64)
+            yield Images(part.x, labels), part.unreadable
 
 
-def open_pictures(given: Any, metadata: Metadata, *, skip: bool, report: Report) -> Pictures:
-    """A folder of class folders is not read yet; anything else is in memory already."""
+def open_pictures(given: Any, metadata: Metadata) -> Pictures:
+    """List the files of a folder of class folders, or take what is in memory."""
     if isinstance(given, str | Path):
         by_class = class_files(Path(given))
-        labels = {file: label for label, files in enumerate(by_class.values()) for file in files}
-        return Pictures(tuple(by_class), len(labels), _read(labels, metadata.square, skip))
+        files = {file: label for label, own in enumerate(by_class.values()) for file in own}
+        return Pictures(tuple(by_class), metadata.square, files)
     samples = given if isinstance(given, ClassSamples) else gather(given, size=metadata.square)
     check_samples(metadata, samples.train.x)
-    parts = zip(torch.split(samples.train.x, 128), torch.split(samples.train.y, 128), strict=True)
-    blocks = ((Images(x, y), ()) for x, y in parts)
-    return Pictures(samples.names, len(samples.train), blocks)
-
-
-def _read(
-    labels: dict[Path, int], square: Square, skip: bool
-) -> Iterator[tuple[Images, tuple[str, ...]]]:
-    for part in read_blocks(list(labels), square, skip=skip):
-        yield Images(part.x, torch.tensor([labels[f] for f in part.files])), part.unreadable
+    return Pictures(samples.names, metadata.square, {}, samples.train)
 
 
 def _embedded(
-    model: Model, pictures: Pictures, held_out: float, report: Report
+    model: Model, pictures: Pictures, held_out: float, skip: bool, report: Report
 ) -> tuple[ClassSamples, Images, tuple[Tensor, Tensor] | None]:
-    """Features of the images that the model has not seen, their fingerprints, and where images are
-    kept, those to train and those to test. Classes of which none is left are left out."""
+    """Compute features of the images that the model has not seen. Also return the images'
+    fingerprints, and where images are kept, those to train and those to test. Classes of which no
+    image is left are left out."""
     assert model.frozen is not None
     assert model.metadata.backbone is not None
     keeps, pixels = model.metadata.backbone.keep_images, list[Tensor]()
     seen = set(model.frozen.seen.x.tolist())
     x, y, marks, unreadable, done = [], [], [], list[str](), 0
-    for images, left_out in pictures.blocks:
+    for images, left_out in pictures.read(skip):
         own = fingerprints(images.x)
         rows = torch.tensor([mark not in seen for mark in own.tolist()], dtype=torch.bool)
         if rows.any():
@@ -360,10 +372,15 @@ def _embedded(
                 pixels.append(images.x[rows])
         unreadable += left_out
         done += len(images) + len(left_out)
-        report("computing features", done, pictures.count)
+        report("computing features", done, len(pictures))
     if not x:
         raise UserError("the model has all these images already: give others")
     every, mark = Images(torch.cat(x), torch.cat(y)), torch.cat(marks)
+    if not every.x.half().isfinite().all():
+        raise RunError(
+            "the network's features are not finite in half precision: its weights are damaged, or "
+            "images are prepared in another way than for these"
+        )
     remaining = sorted(set(every.y.tolist()))
     place = torch.full((len(pictures.names),), -1)
     place[remaining] = torch.arange(len(remaining))
@@ -388,7 +405,7 @@ def _embedded(
 
 
 def fingerprints(x: Tensor) -> Tensor:
-    """64 bits of a hash of each image, as it is given to the network."""
+    """Return 64 bits of a hash of each image, as it is given to the network."""
     digests = (hashlib.sha256(own.numpy().tobytes()).digest()[:8] for own in x.contiguous())
     return torch.tensor([int.from_bytes(d, "little", signed=True) for d in digests])
 

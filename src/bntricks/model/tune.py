@@ -32,8 +32,8 @@ FROZEN = "frozen"
 def tuned(
     model: Model,
     train: Images,
-    *,
     first: str | None,
+    *,
     epochs: int | None,
     lr: float | None,
     sink: Sink,
