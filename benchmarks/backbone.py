@@ -90,8 +90,8 @@ def measured(
         {
             "what": name,
             "goal": GOALS.get(name, ""),
-            "mean": round(fmean(values), 3),
-            "draws": " ".join(f"{value:.3g}" for value in values),
+            "mean": round(fmean(values), 2),
+            "draws": " ".join(f"{round(value, 2):g}" for value in values),
         }
         for name, values in every.items()
     ]
