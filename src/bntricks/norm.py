@@ -339,7 +339,7 @@ def _as_phi(statistics: Statistics) -> Phi:
 
 
 def mixed_phi(one: Phi, other: Phi, share: float) -> Phi:
-    """Between two φ of a network, this share of the way from one to the other."""
+    """Mix two φ of a network: this share of the way from one to the other."""
     return {
         name: {kind: value.lerp(other[name][kind], share) for kind, value in own.items()}
         for name, own in one.items()

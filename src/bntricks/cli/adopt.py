@@ -67,7 +67,7 @@ class TrainedNetwork(Options):
 
 
 def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
-    """A model on the frozen trunk of the backbone, which knows no class yet."""
+    """Make a model on the frozen trunk of the backbone, which knows no class yet."""
     from bntricks.model.model import Model
     from bntricks.model.preprocessing import read_preprocessing
 

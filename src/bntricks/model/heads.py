@@ -44,12 +44,12 @@ class Statistics:
 
     @classmethod
     def empty(cls, width: int) -> Statistics:
-        """Those of no image."""
+        """Return those of no image."""
         zeros = torch.zeros(width, width, dtype=torch.float64)
         return cls(torch.zeros(0, dtype=torch.int64), zeros[:0], zeros)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """As tensors; of the scatter, which is symmetric, one half."""
+        """Return tensors for a file: of the scatter, which is symmetric, one half."""
         width = len(self.scatter)
         half = self.scatter[torch.tril_indices(width, width).unbind()]
         freedom = torch.tensor(self.freedom)
@@ -57,7 +57,7 @@ class Statistics:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Tensor], classes: int, width: int) -> Statistics:
-        """Those that `state_dict` wrote, or a ValueError."""
+        """Read what `state_dict` wrote, or raise a ValueError."""
         wanted = {
             "counts": (torch.int64, (classes,)),
             "means": (torch.float64, (classes, width)),
@@ -74,7 +74,7 @@ class Statistics:
         return cls(state["counts"], state["means"], scatter, int(state["freedom"]))
 
     def added(self, images: Images, classes: int) -> Statistics:
-        """These and the images', whose labels are below `classes`."""
+        """Add images, whose labels are below `classes`."""
         x, more = images.x.double(), torch.bincount(images.y, minlength=classes)
         new = classes - len(self.counts)
         before = F.pad(self.counts, (0, new))
@@ -90,11 +90,11 @@ class Statistics:
         return Statistics(counts, means, scatter, freedom)
 
     def kept(self, classes: list[int]) -> Statistics:
-        """Those of these classes. What the others have added to the scatter stays."""
+        """Keep these classes. What the others have added to the scatter stays."""
         return Statistics(self.counts[classes], self.means[classes], self.scatter, self.freedom)
 
     def covariance(self, shrinkage: float) -> Tensor:
-        """Of features within classes, shrunk towards a sphere by this share."""
+        """Return the covariance within classes, shrunk towards a sphere by this share."""
         width = len(self.scatter)
         covariance = self.scatter / max(self.freedom, 1)
         # Above 0, also where all features are the same.
@@ -103,8 +103,8 @@ class Statistics:
 
 
 def discriminant(statistics: Statistics, shrinkage: float) -> Layer:
-    """Shrunk LDA, with every class as probable as the others; shrunk by all, the nearest class
-    mean. A score is how much likelier the features are of that class than of a Gaussian about the
+    """Make shrunk LDA, with every class as probable as the others; with a shrinkage of 1, it is the
+    nearest class mean. A score is how much likelier the features are of that class than of a Gaussian about the
     centre of all classes, so the highest one says whether an image may be of any."""
     root = torch.linalg.cholesky(statistics.covariance(shrinkage))
     means, centre = statistics.means, statistics.means.mean(0)
@@ -113,8 +113,8 @@ def discriminant(statistics: Statistics, shrinkage: float) -> Layer:
 
 
 def balanced_layer(stored: Images, classes: int) -> Layer:
-    """Logistic regression on stored features in which every class weighs the same: the sum of
-    losses, and half the squared weights."""
+    """Fit logistic regression on stored features, with every class weighing the same: the least sum
+    of the losses and half the squared weights."""
     x, y = stored.x.float(), stored.y
     counts = torch.bincount(y, minlength=classes)
     share = len(y) / (classes * counts.clamp(min=1).float())
@@ -137,8 +137,8 @@ def balanced_layer(stored: Images, classes: int) -> Layer:
 
 
 def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[str, Layer]:
-    """The layer of every head that can be made of these, the preferred one first. LDA is shrunk as
-    suits held-out images best."""
+    """Make the layer of every head that these suffice for. LDA is shrunk as suits held-out images
+    best."""
     classes = len(statistics.counts)
     shrunk = [_float(discriminant(statistics, share)) for share in SHRINKAGES if len(tests)]
     lda = min(shrunk, key=lambda layer: _loss(layer, tests)[0], default=None)
@@ -152,25 +152,26 @@ def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[st
 
 
 def calibrated(layer: Layer, tests: Images) -> Layer:
-    """The layer with its scores divided by the temperature at which the probabilities fit held-out
-    images best. No answer changes."""
+    """Divide scores by the temperature at which probabilities fit held-out images best. No answer
+    changes."""
     temperature = _loss(layer, tests)[1] if len(tests) else 1.0
     return layer[0] / temperature, layer[1] / temperature
 
 
 def right(layer: Layer, tests: Images) -> Tensor:
-    """Which of these features are recognised."""
+    """Tell which of these features are recognised."""
     return F.linear(tests.x.float(), *layer).argmax(1) == tests.y
 
 
 def accuracy(layer: Layer, tests: Images) -> float:
-    """In percent, with every class counting the same."""
+    """Return the accuracy in percent, with every class counting the same."""
     own, y = right(layer, tests), tests.y
     return 100 * fmean(float(own[y == label].float().mean()) for label in set(y.tolist()))
 
 
 def _loss(layer: Layer, tests: Images) -> tuple[float, float]:
-    """The lowest mean loss at any temperature, with every class counting the same, and where."""
+    """Return the lowest loss at any temperature, with every class counting the same, and that
+    temperature."""
     scores, weights = F.linear(tests.x.float(), *layer), 1 / torch.bincount(tests.y)[tests.y]
     losses = (
         (F.cross_entropy(scores / t, tests.y, reduction="none") * weights).sum()

@@ -56,7 +56,7 @@ class Preprocessing(Options):
     interpolation: Interpolation = "area"
 
     def applied(self) -> View:
-        """The part that is applied to squares."""
+        """Return the part that is applied to squares."""
         return View(self.mean, self.std, self.pad, self.flip)
 
 
@@ -133,7 +133,7 @@ class Metadata(Options):
 
     @property
     def square(self) -> Square:
-        """How a photograph becomes a sample."""
+        """Return how a photograph becomes a sample."""
         view = self.view
         return Square(self.shape[-1], *(() if view is None else (view.crop, view.interpolation)))
 

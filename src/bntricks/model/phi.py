@@ -30,17 +30,17 @@ class Decision:
 
 
 def settle_phi(learner: Learner, tests: Images) -> Decision | None:
-    """Leave the network with the φ that serves best. None if there is nothing to decide by."""
+    """Leave the network with the φ that serves best. Return None if there is nothing to decide by."""
     memory, net = learner.memory, learner.net
     if memory is None or memory.x is None or learner.method.classify.fits != "never":
         return None
     stored, halves = memory.y[: memory.filled].cpu(), halved(tests.y)
     labels = set(tests.y.tolist())
-    counts = [torch.bincount(y) for y in (stored, *(tests.y[half] for half in halves))]
     if not layers(net) or not labels or set(stored.tolist()) != labels:
         return None
-    if any(own[sorted(labels)].min() < FEWEST for own in counts):
-        return None
+    for y in (stored, *(tests.y[half] for half in halves)):
+        if torch.bincount(y, minlength=max(labels) + 1)[sorted(labels)].min() < FEWEST:
+            return None
     trained = phi(net)
     order = torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))
     parts = torch.tensor_split(order.to(memory.x.device), -(-len(order) // 256))
@@ -58,14 +58,14 @@ def settle_phi(learner: Learner, tests: Images) -> Decision | None:
 
 
 def better(default: str, accuracy: dict[str, tuple[float, float]]) -> str:
-    """What is best on the first half, if it beats the default on both."""
+    """Choose what is best on the first half, if it beats the default on both."""
     best = max(accuracy, key=lambda name: accuracy[name][0])
     beats = (mine > its for mine, its in zip(accuracy[best], accuracy[default], strict=True))
     return best if all(beats) else default
 
 
 def halved(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Every other image of each class, and the rest."""
+    """Select every other image of each class, and the rest."""
     first = torch.zeros(len(y), dtype=torch.bool)
     for label in set(y.tolist()):
         first[(y == label).nonzero().flatten()[::2]] = True
@@ -73,7 +73,7 @@ def halved(y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple[float, float]:
-    """Accuracy in percent on each part, with every class counting the same."""
+    """Return the accuracy in percent on each part, with every class counting the same."""
 
     def mean(part: Tensor) -> float:
         own = [right[part & (y == label)].float() for label in set(y[part].tolist())]

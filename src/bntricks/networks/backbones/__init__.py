@@ -50,8 +50,8 @@ LIBRARIES: dict[str, Callable[[str, bool], Backbone]] = {}
 
 
 def find_backbone(name: str) -> Builder:
-    """What makes the backbone of this name: an entry of the registry, or LIBRARY:NAME. A name is
-    never a place that code or weights are fetched from."""
+    """Find what makes this backbone: an entry of the registry, or LIBRARY:NAME. A name is never a
+    place that code or weights are fetched from."""
     entries = BACKBONES.entries()
     library, _, own = name.partition(":")
     if name in entries:

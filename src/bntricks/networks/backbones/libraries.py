@@ -14,7 +14,7 @@ from bntricks.networks.imported import summary
 
 
 def from_timm(name: str, trained: bool) -> Backbone:
-    """A network of timm, with what its `pretrained_cfg` says."""
+    """Make a network of timm, with what its `pretrained_cfg` says."""
     with _library("timm", name) as timm:
         net = timm.create_model(name, pretrained=trained)
         about = net.pretrained_cfg
@@ -32,7 +32,7 @@ def from_timm(name: str, trained: bool) -> Backbone:
 
 
 def from_torchvision(name: str, trained: bool) -> Backbone:
-    """A network of torchvision, with the transforms of its default weights."""
+    """Make a network of torchvision, with the transforms of its default weights."""
     with _library("torchvision", name) as torchvision:
         models = torchvision.models
         weights = models.get_model_weights(name).DEFAULT
@@ -54,7 +54,7 @@ LIBRARIES |= {"timm": from_timm, "torchvision": from_torchvision}
 
 @contextmanager
 def _library(name: str, network: str) -> Iterator[Any]:
-    """The library. What goes wrong within is said in a line."""
+    """Import the library, and turn whatever goes wrong within into one line."""
     option = {"option": "backbone", "value": f"{name}:{network}"}
     try:
         library = import_module(name)
