@@ -54,7 +54,7 @@ def sweep(
     grid
         Try all combinations of these values: options of a run, or the method's hyper-parameters.
     random
-        Try so many random draws, from listed values or from a range: `20 lr=0.001..0.1:log`. The
+        Draw this many cells at random, from listed values or a range: `20 lr=0.001..0.1:log`. The
         same command draws the same cells again.
     seeds
         Runs of each cell, with seeds that count up from `--seed`.
