@@ -1,0 +1,124 @@
+"""A page for each study: what the report has on its runs at each scale, and what is known about its
+claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bntricks.methods import same_recipe
+from bntricks.paper import Study
+from bntricks.report.build import Report, build
+from bntricks.report.figures.figure import Figure
+from bntricks.report.groups import Group
+from bntricks.report.overview import WORDS
+from bntricks.report.tables.table import Table, csv_text, to_markdown
+from bntricks.report.verdicts import Judgement
+from results_page.evidence import Evidence, Finding, is_judged
+from results_page.fill import known
+
+MAPPED = ("overlap", "statistics")
+"""Probes of studies that have maps to show, which are not on these pages."""
+LINES = 12
+"""More cannot be told apart in one figure."""
+COLUMNS = (
+    *("study", "artefacts", "claim", "where", "kind", "metric", "verdict", "scale", "difference"),
+    *("low", "high", "p", "p_holm", "seeds", "decided_by", "paper", "paper_low", "paper_high"),
+)
+
+
+def study_page(own: Sequence[Evidence]) -> tuple[str, dict[str, Figure]]:
+    """The page of a study, and the figures of the first of its scales, which has most to say."""
+    study = own[0].study
+    lines = [f"# {study.title}", "", f"{'; '.join(study.artefacts)}.".capitalize(), ""]
+    figures: dict[str, Figure] = {}
+    given: set[str] = set()
+    for index, each in enumerate(own):
+        runs = [record for group in each.groups for record in group.records]
+        report = build(runs, study, each.scale)
+        lines += [f"## {each.scale.capitalize()} scale", "", *namesakes(each.groups)]
+        lines += [_once(report.form, given), tally(each.with_runs), ""]
+        if report.verdict_table is not None:
+            lines += [_once(report.verdict_table, given)]
+        for figure in drawn(report, study) if not index else ():
+            name = f"{study.name}-{figure.name}"
+            figures[name] = figure
+            lines += [f"![{figure.title}](../figures/{name}.svg)", ""]
+    return "\n".join(lines + notes(own)).rstrip() + "\n", figures
+
+
+def drawn(report: Report, study: Study) -> list[Figure]:
+    """The figures that a reader can take in."""
+    kinds = ["differences"]
+    if len(report.groups) <= LINES and study.probe not in MAPPED:
+        kinds += ["curves", "per-task", *(["share-of-phi"] if study.probe == "phi" else [])]
+    shown = [figure for figure in report.figures if not figure.folded]
+    return [figure for kind in kinds for figure in shown if figure.name.startswith(kind)]
+
+
+def tally(judgements: Sequence[Judgement]) -> str:
+    """How many claims hold, in a sentence."""
+    counts = Counter(each.verdict if is_judged(each) else "too few" for each in judgements)
+    words = {**WORDS, "too few": ("has too few seeds", "have too few seeds")}
+    parts = [
+        f"{counts[verdict]} {word[counts[verdict] != 1]}"
+        for verdict, word in words.items()
+        if counts[verdict]
+    ]
+    return f"Of {len(judgements)} claims with runs on both sides, {', '.join(parts)}."
+
+
+def namesakes(groups: Sequence[Group]) -> list[str]:
+    """What was trained under another name, of the same recipe or of one that trains the same θ."""
+    lines = []
+    for group in groups:
+        names = {record.trained_as for record in group.records if record.trained_as}
+        for name in sorted(names):
+            seeds = [str(each.seed) for each in group.records if each.trained_as == name]
+            source = f"was trained as {name}, which is the same recipe"
+            if name not in same_recipe(group.method, group.knobs["hyper"]):
+                source = f"was read off a run of {name}, which trains the same θ"
+            which = f"seed {seeds[0]}" if len(seeds) == 1 else f"each of seeds {', '.join(seeds)}"
+            lines += [f"Of {group.method}, {which} {source}.", ""]
+    return lines
+
+
+def notes(own: Sequence[Evidence]) -> list[str]:
+    """What is known about claims of the study that have runs."""
+    texts = {judged.claim.text for each in own for judged in each.with_runs}
+    lines = [
+        f"- {'; '.join(claims)}. {each['text'].replace('](', '](../')}"
+        for each in known()["note"]
+        if (claims := [text for text in each["claims"] if text in texts])
+    ]
+    return ["## What is known about these claims", "", *lines, ""] if lines else []
+
+
+def _once(table: Table, given: set[str]) -> str:
+    """A table with those of its notes that no table before it had."""
+    new = tuple(note for note in table.notes if note not in given)
+    given.update(new)
+    return to_markdown(replace(table, notes=new))
+
+
+def claims_csv(findings: Sequence[Finding]) -> str:
+    """Every claim of every study, at the scale that counts."""
+    rows = []
+    for each in findings:
+        study, claim = each.study, each.claim
+        scale, own = each.decisive or (each.judgements or ((None, None),))[0]
+        what = (study.name, "; ".join(study.artefacts), claim.text, claim.where, claim.kind)
+        row: list[object] = [*what, claim.metric, each.verdict]
+        if own is None:
+            row += [""] * (len(COLUMNS) - len(row))
+        else:
+            numbers = (own.ours, own.low, own.high, own.p, own.p_holm)
+            row += [scale, *map(_rounded, numbers), own.seeds, own.rule or own.reason]
+            row += map(_rounded, (own.paper, *(own.paper_interval or (None, None))))
+        rows.append(row)
+    return csv_text(COLUMNS, rows)
+
+
+def _rounded(value: float | None) -> object:
+    return "" if value is None else round(value, 4)

@@ -1,0 +1,137 @@
+"""What the explorer shows: of runs that were probed for it, accuracy by the newest task's share of
+φ. Methods stand in one scene if they learned the same images under the same protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bntricks.errors import UserError
+from bntricks.paper import load_reported
+from bntricks.report.commands import run_command
+from bntricks.report.figures.looks import BNT, Look, looks
+from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.statistics import mean
+from bntricks.runs.record import Record
+
+PLAIN = {"er": "Replay (ER)", "er-bnt": "Replay + BN Tricks"}
+"""Names that say what the method does, for readers who know none."""
+NOTHING = (
+    "no run here was probed for the share of the newest task in φ: train with `--probe phi`, such "
+    "as `bnt run --method er-bnt --stream seq-digits --probe phi`, or run `bnt demo`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean accuracies in percent over seeds, with this share of the newest task in φ."""
+
+    share: float
+    old: float
+    newest: float
+    acc: float
+    tasks: tuple[float, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A method, and what its networks recognise by the share."""
+
+    method: str
+    name: str
+    colour: str
+    dash: tuple[int, ...]
+    seeds: int
+    own: float | None
+    """The share that the method's own φ has in the end, if it follows from the recipe."""
+    points: tuple[Point, ...]
+    command: str
+
+    def nearest(self, share: float) -> Point:
+        """The measured point that is nearest to this share."""
+        return min(self.points, key=lambda point: abs(point.share - share))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Methods that can be compared."""
+
+    title: str
+    lines: tuple[Line, ...]
+
+    @property
+    def pair(self) -> tuple[Line, Line]:
+        """What is shown first: ER or another method and its BN Tricks form, else the first two."""
+        by_method = {line.method: line for line in reversed(self.lines)}
+        bases = [m for m in ("er", *by_method) if m in by_method and m + BNT in by_method]
+        if bases:
+            return by_method[bases[0]], by_method[bases[0] + BNT]
+        return self.lines[0], self.lines[min(1, len(self.lines) - 1)]
+
+
+def scenes(records: Iterable[Record]) -> list[Scene]:
+    """Every scene of these runs, those with most to compare first."""
+    clusters: list[list[Group]] = []
+    for own in group(record for record in records if record.phi and record.phi.by_share):
+        home = next((each for each in clusters if own.comparable(each[0])), None)
+        if home is None:
+            clusters.append([own])
+        else:
+            home.append(own)
+    if not clusters:
+        raise UserError(NOTHING)
+    most = max(map(len, clusters))
+    found = [_scene(each) for each in clusters if len(each) > 1 or most == 1]
+    return sorted(found, key=lambda scene: (not _is_of_er(scene), -len(scene.lines), scene.title))
+
+
+def _is_of_er(scene: Scene) -> bool:
+    return [line.method for line in scene.pair] == ["er", "er" + BNT]
+
+
+def _scene(groups: Sequence[Group]) -> Scene:
+    own = group(record for each in groups for record in each.records)
+    remark = groups[0].label.removeprefix(groups[0].method).strip(" ()")
+    title = stream_title(own[0].stream) + (f" ({remark})" if remark else "")
+    by_label = looks(own)
+    return Scene(title, tuple(_line(each, by_label[each.label]) for each in own))
+
+
+def _line(own: Group, look: Look) -> Line:
+    titles = {**load_reported().titles, **PLAIN}
+    first = own.records[0]
+    shares = (record.new_share_of_phi for record in own.records)
+    return Line(
+        method=own.method,
+        name=titles.get(own.method, own.method) + own.label.removeprefix(own.method),
+        colour=look.colour,
+        dash=look.dash,
+        seeds=len(own.records),
+        own=next((share for share in shares if share is not None), None),
+        points=tuple(_points(own.records)),
+        command=f"{run_command(first.config)} --probe phi",
+    )
+
+
+def _points(records: Sequence[Record]) -> Iterable[Point]:
+    measured = [{at.share: at for at in (r.phi and r.phi.by_share) or ()} for r in records]
+    for share in sorted(set.intersection(*map(set, measured))):
+        own = [each[share] for each in measured]
+        parts = [mean([getattr(at, part) for at in own]) for part in ("old", "newest", "acc")]
+        tasks = [at.tasks for at in own if at.tasks is not None]
+        by_task = None
+        if len(tasks) == len(own):
+            by_task = tuple(_known(mean(column)) for column in zip(*tasks, strict=True))
+        yield Point(share, *map(_known, parts), by_task)
+
+
+def _known(value: float | None) -> float:
+    assert value is not None  # every point was measured
+    return round(value, 3)
+
+
+def plain(scene: Scene) -> dict[str, Any]:
+    """The scene as plain values for a script."""
+    pair = [scene.lines.index(line) for line in scene.pair]
+    return asdict(scene) | {"pair": pair}
