@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bntricks.methods import same_recipe
-from bntricks.paper import Study
-from bntricks.report.build import Report, build
+from bntricks.report.figures.claims import verdict_chart
 from bntricks.report.figures.figure import Figure
-from bntricks.report.groups import Group
-from bntricks.report.overview import WORDS
+from bntricks.report.figures.lines import curves, over_share, per_task
+from bntricks.report.groups import Group, by_stream, cut_down_label
+from bntricks.report.overview import WORDS, claims_title
+from bntricks.report.tables.paper_form import paper_form
+from bntricks.report.tables.results import verdict_table
 from bntricks.report.tables.table import Table, csv_text, to_markdown
 from bntricks.report.verdicts import Judgement
 from results_page.evidence import Evidence, Finding, is_judged
@@ -35,26 +37,28 @@ def study_page(own: Sequence[Evidence]) -> tuple[str, dict[str, Figure]]:
     figures: dict[str, Figure] = {}
     given: set[str] = set()
     for index, each in enumerate(own):
-        runs = [record for group in each.groups for record in group.records]
-        report = build(runs, study, each.scale)
+        remark = cut_down_label(each.groups)
         lines += [f"## {each.scale.capitalize()} scale", "", *namesakes(each.groups)]
-        lines += [_once(report.form, given), tally(each.with_runs), ""]
-        if report.verdict_table is not None:
-            lines += [_once(report.verdict_table, given)]
-        for figure in drawn(report, study) if not index else ():
+        lines += [_once(paper_form(each.groups, study), given)]
+        if each.with_runs:
+            table = verdict_table(each.with_runs, remark, claims_title(study))
+            lines += [tally(each.with_runs), "", _once(table, given)]
+        for figure in drawn(each) if not index else ():
             name = f"{study.name}-{figure.name}"
             figures[name] = figure
             lines += [f"![{figure.title}](../figures/{name}.svg)", ""]
     return "\n".join(lines + notes(own)).rstrip() + "\n", figures
 
 
-def drawn(report: Report, study: Study) -> list[Figure]:
+def drawn(own: Evidence) -> list[Figure]:
     """The figures that a reader can take in."""
-    kinds = ["differences"]
-    if len(report.groups) <= LINES and study.probe not in MAPPED:
-        kinds += ["curves", "per-task", *(["share-of-phi"] if study.probe == "phi" else [])]
-    shown = [figure for figure in report.figures if not figure.folded]
-    return [figure for kind in kinds for figure in shown if figure.name.startswith(kind)]
+    first, *_ = by_stream(own.groups).values()
+    claims = verdict_chart(own.with_runs, cut_down_label(own.groups))
+    figures = [claims] if claims and not claims.folded else []
+    if len(first) <= LINES and own.study.probe not in MAPPED:
+        share = over_share(first) if own.study.probe == "phi" else None
+        figures += [curves(first), per_task(first), *([share] if share else [])]
+    return figures
 
 
 def tally(judgements: Sequence[Judgement]) -> str:

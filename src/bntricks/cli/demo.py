@@ -50,7 +50,7 @@ QUESTION = (
     "A small network learned ten kinds of clothing, two at a time, and could keep "
     f"{MEMORY} old images to replay: what does it still know of the old ones in the end?"
 )
-TASKS = "The tasks, in the order they were learned; the network saw smaller versions of such images."
+TASKS = "The tasks, in the order they were learned; the network saw such images at 14 pixels a side."
 PICTURES = 2
 """Shown of each class."""
 EXAMINED = (
@@ -230,7 +230,8 @@ def write_page(
     opening = []
     if any(record.phi and record.phi.by_share for record in records):
         explorer = section(scenes(records), "Move the statistics")
-        shown = strip_html(records[0].config) + f"<p>{escape(about_order(records))}</p>"
+        shown = strip_html(records[0].config)
+        shown += f'<p class="note">{escape(f"{TASKS} {about_order(records)}")}</p>'
         opening.append(replace(explorer, content=shown + explorer.content))
     picture = old_and_new(sorted(report.groups, key=lambda each: METHODS.index(each.method)))
     opening.append(Section("old-and-new-section", "Old and new classes", figure_html(picture)))
@@ -275,7 +276,7 @@ def strip_html(config: Config) -> str:
         x = [task.train.x[task.train.y == label][:PICTURES] for label in task.classes]
         images = "".join(f'<img alt="" src="{picture(image)}">' for own in x for image in own)
         parts.append(f"<li>{images}<span>{number}. {escape(names)}</span></li>")
-    return f'<p>{TASKS}</p><ol class="strip">{"".join(parts)}</ol>'
+    return f'<ol class="strip">{"".join(parts)}</ol>'
 
 
 def about_order(records: Sequence[Record]) -> str:

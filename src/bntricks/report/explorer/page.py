@@ -25,7 +25,7 @@ Rows = dict[str, list[dict[str, Any]]]
 TITLE = "Same weights, other statistics"
 SHARE = "Share of the newest task in the BatchNorm statistics"
 TEXT = (
-    "These networks are trained; the slider changes nothing but the statistics that BatchNorm "
+    "These networks are trained; nothing changes here but the statistics that BatchNorm "
     "normalises with. Dots were measured; between two dots values are interpolated."
 )
 BARS, CURVE, TASKS = "bars", "curve", "tasks"
@@ -35,7 +35,7 @@ CAPTIONS = {
     TASKS: "Accuracy by task, with these statistics",
 }
 HEIGHT = 230
-OWN_OF_ER = 0.6
+BALANCED = 0.2
 INK = "currentColor"
 STILL: dict[str, Any] = {
     "background": None,
@@ -104,15 +104,18 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
 
 
 def still(scene: Scene) -> Figure:
-    """The explorer as a picture, both methods as they are with the first one's own φ."""
-    rows = _rows(scene.pair, _start(scene.pair))
+    """The explorer as a picture."""
+    start = _start(scene.pair)
+    rows = _rows(scene.pair, start)
+    shown = f"At a share of {start:.0%}, correct are …"
     whole = alt.hconcat(
-        bars(scene.pair).properties(title=CAPTIONS[BARS], width=WIDTH * 0.55),
-        curve(scene.pair).properties(title=CAPTIONS[CURVE], width=WIDTH * 0.55),
+        bars(scene.pair).properties(title=shown, width=WIDTH * 0.55),
+        curve(scene.pair).properties(title="All classes, same weights", width=WIDTH * 0.55),
         spacing=50,
     )
-    whole = whole.properties(datasets=rows).resolve_scale(color="independent")
-    text = f"{sentence(scene.pair)} {_said(scene.pair, _start(scene.pair))}"
+    whole = whole.properties(datasets=rows)
+    whole = whole.resolve_scale(color="independent", strokeDash="independent")
+    text = f"{sentence(scene.pair)} {_said(scene.pair, start)}"
     return Figure("explorer", TITLE, text, whole, rows["curve"])
 
 
@@ -133,9 +136,9 @@ def numbers(scene: Scene) -> Table:
 
 
 def _start(pair: tuple[Line, Line]) -> float:
-    """The measured share that is nearest to what the first method's own φ has, or ER's."""
-    own = pair[0].own
-    return pair[0].nearest(OWN_OF_ER if own is None else own).share
+    """The measured share that is nearest to what the second method's own φ has, or to balance."""
+    own = pair[1].own
+    return pair[1].nearest(BALANCED if own is None else own).share
 
 
 def _said(pair: tuple[Line, Line], share: float) -> str:

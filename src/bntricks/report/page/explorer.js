@@ -129,6 +129,7 @@ function explore(root) {
   fill(picker, scenes.map((each) => each.title));
   slider.value = Math.round(100 * start);
   for (const part of root.querySelectorAll("[hidden]")) part.hidden = false;
+  picker.parentElement.hidden = scenes.length === 1;
   picker.addEventListener("change", enter);
   for (const select of pickers) select.addEventListener("change", choose);
   slider.addEventListener("input", move);
