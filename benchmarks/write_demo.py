@@ -1,5 +1,5 @@
-"""Run `bnt demo`, put what it prints into README.md, its pictures into docs/figures, and its records
-into docs/demo, from which the site makes its explorer.
+"""Run `bnt demo`, put what it prints into README.md, its pictures into docs/figures, and its
+records into docs/demo, from which the site makes its explorer.
 
     python benchmarks/write_demo.py [--out runs]
 

@@ -23,7 +23,15 @@ from bntricks.report.groups import group, stream_title
 from bntricks.report.records import load_records
 from bntricks.report.tables.table import Cell, Table, to_markdown
 from bntricks.runs.record import Record
-from results_page.evidence import STUDIES, Evidence, Finding, findings, gather, has_protocol
+from results_page.evidence import (
+    STUDIES,
+    Evidence,
+    Finding,
+    findings,
+    gather,
+    has_protocol,
+    is_judged,
+)
 from results_page.fill import FINDINGS, against_layers, filled, interval, named
 from results_page.forest import forest
 from results_page.lengths import lengths
@@ -132,15 +140,15 @@ def quoted(own: Sequence[Finding]) -> str:
     """The table of README.md: what holds, with intervals."""
     rows = []
     for label, finding in named(own, "readme").items():
-        if finding.decisive is None:
+        judged = [(scale, each) for scale, each in finding.judgements if is_judged(each)]
+        if not judged:
             continue
-        scale, judged = finding.judgements[0] if finding.verdict == "holds" else finding.decisive
-        paper = "–" if judged.paper is None else f"{judged.paper:+.1f}"
-        ours = f"{judged.ours:+.1f} ({interval(judged)})"
-        rows.append((Cell(label), Cell(ours), Cell(paper), Cell(finding.verdict)))
+        ours = "; ".join(f"{j.ours:+.1f} ({interval(j)}), {scale}" for scale, j in judged)
+        paper = judged[0][1].paper
+        papers = "–" if paper is None else f"{paper:+.1f}"
+        rows.append((Cell(label), Cell(ours), Cell(papers), Cell(finding.verdict)))
     columns = ("Difference, in points", "Ours (95% interval)", "The paper's", "Verdict")
-    text = to_markdown(Table("", columns, tuple(rows)))
-    return text.partition("\n\n")[2].strip() if text.startswith("**") else text.strip()
+    return to_markdown(Table("", columns, tuple(rows))).partition("\n\n")[2].strip()
 
 
 if __name__ == "__main__":

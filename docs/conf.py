@@ -36,11 +36,13 @@ html_show_search_summary = False  # a browser may not read other pages from disk
 
 EXPLORER = re.compile(r"!\[[^]]*\]\(figures/explorer\.svg\)")
 LIVE = (
-    '<iframe class="explorer" src="explorer.html" title="The same weights under other statistics">'
-    "</iframe>"
+    '<iframe class="explorer" src="explorer.html" title="Same weights, other statistics"></iframe>'
+    '\n\n<p><a href="explorer.html">The explorer on a page of its own</a> has accuracy by task, '
+    "and the commands for runs of your own.</p>"
 )
 """What the site has in place of the picture."""
 CLAIMS = "claims.html"
+CLAIMED = ("verdict", "claim", "difference", "low", "high", "seeds", "scale", "paper", "study")
 LISTED = re.compile(r"^- \[.*?\]\((.*?)\.md\)", re.MULTILINE)
 
 
@@ -125,17 +127,17 @@ def explorer(app, failure):
 def claims(app, failure):
     """Every claim in a table to filter and to sort."""
     with (DOCS / "evidence" / "claims.csv").open(encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    cells = tuple(tuple(map(cell, row)) for row in rows)
-    table = Table("Every claim of every study", tuple(name.replace("_", " ") for name in head), cells)
-    section = Section("claims", "Claims", table_html(table, "claims-table", pick="verdict"))
-    text = page_html(table.title, "", [section], None, charts=False)
+        rows = tuple(tuple(cell(row[name]) for name in CLAIMED) for row in csv.DictReader(file))
+    table = Table("Every claim of every study", (*map(str.capitalize, CLAIMED),), rows)
+    shown = table_html(table, "claims-table", pick="Verdict", cards=True)
+    text = page_html(table.title, "", [Section("claims", "Claims", shown)], None, charts=False)
     Path(app.outdir, CLAIMS).write_text(text, encoding="utf-8")
 
 
 def cell(text):
-    number = re.fullmatch(r"-?\d+(\.\d+)?(e-?\d+)?", text)
-    return Cell(text, float(text)) if number else Cell(text)
+    if re.fullmatch(r"-?\d+(\.\d+)?", text) is None:
+        return Cell(text)
+    return Cell(text if text.isdigit() else f"{float(text):.2f}", float(text))
 
 
 def open_with_the_first_page(app, failure):

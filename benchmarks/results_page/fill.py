@@ -106,9 +106,9 @@ def counts(papers: Sequence[Finding]) -> str:
         if by_verdict[verdict]
     )
     return (
-        f"The studies state {len(papers)} claims of the paper, on all its streams and memory sizes. "
-        f"{sum(by_verdict[v] for v in JUDGED)} have a verdict so far: {judged or 'none'}. "
-        f"{by_verdict['too few seeds']} have too few seeds, and {by_verdict['not run']} were not run."
+        f"The studies state {len(papers)} claims of the paper, on all its streams and sizes of the "
+        f"memory. {sum(by_verdict[v] for v in JUDGED)} have a verdict so far: {judged or 'none'}. "
+        f"{by_verdict['too few seeds']} have too few seeds; {by_verdict['not run']} were not run."
     )
 
 

@@ -39,9 +39,11 @@ def forest(name: str, title: str, text: str, claims: dict[str, Finding]) -> Figu
     zero = alt.Chart().mark_rule(opacity=0.5).encode(x=alt.datum(0))
     span = base.mark_rule(strokeWidth=2).encode(x=x("low:Q"), x2="high:Q")
     shape = alt.Shape("shown:N", title=None, scale=shapes)
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(x=x("difference:Q"), shape=shape)
+    point = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=x("difference:Q"), shape=shape
+    )
     height = ROW * (len(sources) if several else 1.3) * len({row["label"] for row in rows})
-    chart = alt.layer(zero, span, point).properties(width=WIDTH * 0.7, height=height)
+    chart = alt.layer(zero, span, point).properties(width=WIDTH * 0.45, height=height)
     return Figure(name, title, text, chart, rows)
 
 

@@ -25,8 +25,9 @@ MAPPED = ("overlap", "statistics")
 LINES = 12
 """More cannot be told apart in one figure."""
 COLUMNS = (
-    *("study", "artefacts", "claim", "where", "kind", "metric", "verdict", "scale", "difference"),
-    *("low", "high", "p", "p_holm", "seeds", "decided_by", "paper", "paper_low", "paper_high"),
+    *("study", "claim", "verdict", "scale", "difference", "low", "high", "seeds"),
+    *("paper", "paper_low", "paper_high", "p", "p_holm", "decided_by"),
+    *("metric", "kind", "where", "artefacts"),
 )
 
 
@@ -112,17 +113,16 @@ def claims_csv(findings: Sequence[Finding]) -> str:
     for each in findings:
         study, claim = each.study, each.claim
         scale, own = each.decisive or (each.judgements or ((None, None),))[0]
-        what = (study.name, "; ".join(study.artefacts), claim.text, claim.where, claim.kind)
-        row: list[object] = [*what, claim.metric, each.verdict]
+        row: list[object] = [study.name, claim.text, each.verdict]
         if own is None:
-            row += [""] * (len(COLUMNS) - len(row))
+            row += [""] * 11
         else:
-            numbers = (own.ours, own.low, own.high, own.p, own.p_holm)
-            row += [scale, *map(_rounded, numbers), own.seeds, own.rule or own.reason]
+            row += [scale, *map(_rounded, (own.ours, own.low, own.high)), own.seeds]
             row += map(_rounded, (own.paper, *(own.paper_interval or (None, None))))
-        rows.append(row)
+            row += [_rounded(own.p), _rounded(own.p_holm), own.rule or own.reason]
+        rows.append([*row, claim.metric, claim.kind, claim.where, "; ".join(study.artefacts)])
     return csv_text(COLUMNS, rows)
 
 
 def _rounded(value: float | None) -> object:
-    return "" if value is None else round(value, 4)
+    return "" if value is None else round(value, 10)

@@ -50,7 +50,7 @@ QUESTION = (
     "A small network learned ten kinds of clothing, two at a time, and could keep "
     f"{MEMORY} old images to replay: what does it still know of the old ones in the end?"
 )
-TASKS = "The tasks, in the order they were learned; the network saw such images at 14 pixels a side."
+TASKS = "The tasks, in the order they were learned; the network saw them at 14 pixels a side."
 PICTURES = 2
 """Shown of each class."""
 EXAMINED = (
@@ -251,9 +251,9 @@ def answer(report: Report) -> tuple[str, str]:
     points, seeds = gain.difference.mean or 0.0, gain.difference.n
     more = f"{abs(points):.0f} points {'more' if points > 0 else 'fewer'} on old classes"
     title = f"Same memory, {more}" if gain.sign else "Same memory, and no difference shown"
-    interval = "one seed has no interval"
-    if gain.difference.low is not None and gain.difference.high is not None:
-        interval = f"95% interval {gain.difference.low:.1f} to {gain.difference.high:.1f}, {seeds} seeds"
+    interval, low, high = "one seed has no interval", gain.difference.low, gain.difference.high
+    if low is not None and high is not None:
+        interval = f"95% interval {low:.1f} to {high:.1f}, {seeds} seeds"
     known = [[mean(g.values(m)) for g in (other, own)] for m in ("previous", "last_task")]
     (er, bnt), (er_newest, bnt_newest) = known
     return title, (

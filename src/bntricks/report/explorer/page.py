@@ -35,6 +35,9 @@ CAPTIONS = {
     TASKS: "Accuracy by task, with these statistics",
 }
 HEIGHT = 230
+PERCENT = list(range(0, 101, 20))
+FULL = alt.Scale(domain=[0, 108])
+"""With room for a number beside a whole bar."""
 BALANCED = 0.2
 INK = "currentColor"
 STILL: dict[str, Any] = {
@@ -97,7 +100,7 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
         '<p class="jumps"></p></div>'
         f'<p class="said">{escape(_said(pair, start))}</p><div class="panes">{panes}</div>'
         f"{details('Measured numbers', table_html(numbers(scenes[0]), 'explorer-numbers'))}"
-        f"<p>Runs like these, and this page of your own:</p><pre class=commands>"
+        "<p class=commands-lead>Runs like these, and this page of your own:</p><pre class=commands>"
         f"{escape(commands)}\nbnt explore runs</pre></div>{data_script('explorer-scenes', data)}"
     )
     return Section("explorer", title, content, script="explorer.js")
@@ -179,7 +182,7 @@ def bars(pair: tuple[Line, Line]) -> Any:
     base = alt.Chart(alt.NamedData("now")).encode(
         y=alt.Y("method:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.3)),
         yOffset=alt.YOffset("part:N", sort=[OLD, NEWEST]),
-        x=alt.X("acc:Q", title="% of test images", scale=alt.Scale(domain=[0, 100])),
+        x=alt.X("acc:Q", title="% of test images", scale=FULL, axis=alt.Axis(values=PERCENT)),
         tooltip=["method:N", alt.Tooltip("part:N", title="on"), _tip("acc:Q", "accuracy, %")],
     )
     colours = alt.Scale(domain=[OLD, NEWEST], range=list(PART_COLOURS))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.paper import load_reported
-from bntricks.report.commands import run_command
+from bntricks.report.commands import run_command, words_of
 from bntricks.report.figures.looks import BNT, Look, looks
 from bntricks.report.groups import Group, group, stream_title
 from bntricks.report.statistics import mean
@@ -18,8 +18,8 @@ from bntricks.runs.record import Record
 PLAIN = {"er": "Replay (ER)", "er-bnt": "Replay + BN Tricks"}
 """Names that say what the method does, for readers who know none."""
 NOTHING = (
-    "no run here was probed for the share of the newest task in φ: train with `--probe phi`, such "
-    "as `bnt run --method er-bnt --stream seq-digits --probe phi`, or run `bnt demo`"
+    "no run here was probed for the newest task's share of φ: `bnt demo` makes such runs, and so "
+    "does `bnt run` with the probe phi"
 )
 
 
@@ -71,7 +71,7 @@ class Scene:
 
 
 def scenes(records: Iterable[Record]) -> list[Scene]:
-    """Every scene of these runs, those with most to compare first."""
+    """Every scene of these runs: ER and ER-BNT first, then what has most seeds and methods."""
     clusters: list[list[Group]] = []
     for own in group(record for record in records if record.phi and record.phi.by_share):
         home = next((each for each in clusters if own.comparable(each[0])), None)
@@ -80,14 +80,16 @@ def scenes(records: Iterable[Record]) -> list[Scene]:
         else:
             home.append(own)
     if not clusters:
-        raise UserError(NOTHING)
+        raise UserError(NOTHING, remedy="probe")
     most = max(map(len, clusters))
     found = [_scene(each) for each in clusters if len(each) > 1 or most == 1]
-    return sorted(found, key=lambda scene: (not _is_of_er(scene), -len(scene.lines), scene.title))
+    return sorted(found, key=_order)
 
 
-def _is_of_er(scene: Scene) -> bool:
-    return [line.method for line in scene.pair] == ["er", "er" + BNT]
+def _order(scene: Scene) -> tuple[Any, ...]:
+    of_er = [line.method for line in scene.pair] == ["er", "er" + BNT]
+    seeds = min(line.seeds for line in scene.pair)
+    return not of_er, -seeds, -len(scene.lines), scene.title
 
 
 def _scene(groups: Sequence[Group]) -> Scene:
@@ -110,7 +112,7 @@ def _line(own: Group, look: Look) -> Line:
         seeds=len(own.records),
         own=next((share for share in shares if share is not None), None),
         points=tuple(_points(own.records)),
-        command=f"{run_command(first.config)} --probe phi",
+        command=" ".join([run_command(first.config), *words_of("probe", "phi")]),
     )
 
 

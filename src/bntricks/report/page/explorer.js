@@ -2,6 +2,7 @@
 
 /* The charts are drawn anew for other methods or another width; the slider only changes their data. */
 for (const root of document.querySelectorAll(".explorer")) explore(root);
+if (window.top !== window.self) document.documentElement.classList.add("embedded");
 
 function explore(root) {
   const read = (name) => JSON.parse(document.getElementById(name).textContent);

@@ -1,0 +1,77 @@
+"""The explorer: what stands in a scene, what is averaged, and a page that is whole and safe."""
+
+import json
+import re
+
+import pytest
+
+from bntricks.errors import UserError
+from bntricks.report.explorer.page import section, still, write_explorer
+from bntricks.report.explorer.scenes import scenes
+from bntricks.report.files import svg
+from helpers.probed import a_pair, a_probed_run
+from helpers.records import HOSTILE, a_run
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory):
+    runs = [*a_pair(), a_probed_run(HOSTILE, start=30.0)]
+    path = write_explorer(scenes(runs), tmp_path_factory.mktemp("e") / "e.html", "bnt explore runs")
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_point_is_the_mean_over_the_seeds_at_a_share_that_all_have():
+    [scene] = scenes([a_probed_run(seed=0), a_probed_run(seed=1, start=50.0, shares=(0.0, 0.2))])
+    [line] = scene.lines
+    assert (line.seeds, [point.share for point in line.points]) == (2, [0.0, 0.2])
+    assert (line.points[1].acc, line.points[1].tasks) == (51.0, (51.0, 82.0))
+
+
+def test_methods_of_one_protocol_share_a_scene_and_er_with_bn_tricks_is_shown_first():
+    others = [a_probed_run(method, epochs=7) for method in ("der++", "der++-bnt", "er-ace")]
+    first, second = scenes([*others, *a_pair(), a_run("er-ace")])
+    assert [line.method for line in first.lines] == ["er", "er-bnt"]
+    assert [line.method for line in second.lines] == ["der++", "der++-bnt", "er-ace"]
+    assert [line.method for line in second.pair] == ["der++", "der++-bnt"]
+    assert "epochs 7" in second.title
+    assert "--epochs 7" in second.lines[0].command
+    assert second.lines[0].command.endswith("--probe phi")
+
+
+def test_runs_that_were_not_probed_are_refused_with_what_to_do():
+    with pytest.raises(UserError, match="the probe phi"):
+        scenes([a_run("er")])
+
+
+def test_a_method_alone_is_shown_against_itself():
+    [scene] = scenes([a_probed_run("er")])
+    assert scene.pair == (scene.lines[0],) * 2
+    assert section([scene]).content.count("recognises") == 1
+
+
+def test_the_words_and_the_picture_are_of_a_measured_share(html):
+    assert "At 20% (measured): Replay (ER) recognises 43% of the old classes and 82% of" in html
+    drawn = re.findall(r'class="live"[^>]*>(<svg.*?</svg>)', html, re.DOTALL)
+    assert len(drawn) == 3
+    assert all("currentColor" in each for each in drawn)
+    assert html.count("hidden><label") == 2  # without scripts nothing can be moved
+
+
+def test_every_measured_number_is_in_a_table(html):
+    table = html[html.index('id="explorer-numbers"') :]
+    assert table[: table.index("</table>")].count("<tr>") == 1 + 3 * 4
+
+
+def test_every_script_is_allowed_by_its_hash_and_no_name_is_markup(html):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1]
+    assert policy.count("sha256-") == html.count("<script>") == 3
+    assert "unsafe" not in policy.split(";")[1]
+    assert "<b>" not in html[html.index("<body>") : html.index("<script>")]
+    data = re.search(r'id="explorer-scenes">(.*?)</script>', html, re.DOTALL)[1]
+    assert HOSTILE in [line["name"] for line in json.loads(data)["scenes"][0]["lines"]]
+
+
+def test_the_still_shows_both_charts():
+    drawn = svg(still(scenes(a_pair())[0])).decode()
+    assert "Replay + BN Tricks" in drawn
+    assert "newest classes" in drawn
