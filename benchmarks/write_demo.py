@@ -16,10 +16,13 @@ import sys
 from pathlib import Path
 from textwrap import fill, indent
 
+import altair as alt
+
 import readme
 from bntricks.cli.demo import GAIN_IN_OWN_ORDER
-from bntricks.report.explorer.page import still
-from bntricks.report.explorer.scenes import scenes
+from bntricks.report.explorer.page import TITLE, bars, curve, rows_of, sentence, start_of
+from bntricks.report.explorer.scenes import Line, scenes
+from bntricks.report.figures.figure import WIDTH, Figure
 from bntricks.report.files import svg
 from bntricks.report.records import load_records
 
@@ -52,10 +55,27 @@ def publish(printed: str) -> None:
         assert record.path is not None
         (RECORDS / record.path.name).mkdir(parents=True)
         shutil.copyfile(record.path / "record.json", RECORDS / record.path.name / "record.json")
-    (DOCS / "figures" / "explorer.svg").write_bytes(svg(still(scenes(load_records(RECORDS))[0])))
+    (DOCS / "figures" / "explorer.svg").write_bytes(
+        svg(still(scenes(load_records(RECORDS))[0].pair))
+    )
     lines = [line.rstrip() for line in PAGE.sub("", printed).strip().splitlines()]
     wrapped = "\n".join(fill(line, 98) if len(line) > 98 else line for line in lines)
     readme.put("demo", f"{SAID}\n\n{indent(wrapped, '    ')}")
+
+
+def still(pair: tuple[Line, Line]) -> Figure:
+    """The explorer as a picture, at the share that it opens with."""
+    share = start_of(pair)
+    rows = rows_of(pair, share)
+    shown = f"At a share of {share:.0%}, correct are …"
+    whole = alt.hconcat(
+        bars(pair).properties(title=shown, width=WIDTH * 0.55),
+        curve(pair).properties(title="All classes, same weights", width=WIDTH * 0.55),
+        spacing=50,
+    )
+    whole = whole.properties(datasets=rows)
+    whole = whole.resolve_scale(color="independent", strokeDash="independent")
+    return Figure("explorer", TITLE, sentence(pair), whole, rows["curve"])
 
 
 def demo(*flags: str) -> str:

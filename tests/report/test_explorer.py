@@ -6,11 +6,14 @@ import re
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.report.explorer.page import section, still, write_explorer
+from bntricks.report.explorer.page import section, write_explorer
 from bntricks.report.explorer.scenes import scenes
 from bntricks.report.files import svg
+from bntricks.report.records import load_records
+from helpers.pages import DOCS
 from helpers.probed import a_pair, a_probed_run
 from helpers.records import HOSTILE, a_run
+from write_demo import still
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +74,24 @@ def test_every_script_is_allowed_by_its_hash_and_no_name_is_markup(html):
     assert HOSTILE in [line["name"] for line in json.loads(data)["scenes"][0]["lines"]]
 
 
-def test_the_still_shows_both_charts():
-    drawn = svg(still(scenes(a_pair())[0])).decode()
-    assert "Replay + BN Tricks" in drawn
-    assert "newest classes" in drawn
+def test_a_hostile_name_is_drawn_as_text():
+    [scene] = scenes([a_probed_run(HOSTILE + "\x07", stream=HOSTILE)])
+    content = section([scene]).content
+    assert "<b>" not in content
+    assert "\x07" not in content
+    assert "&lt;b&gt;" in content[content.index("<svg") :]
+
+
+def test_accuracy_by_task_is_shown_of_scenes_that_have_it():
+    older = a_probed_run("er", shares=(0.0, 1.0))
+    at = [point.model_copy(update={"tasks": None}) for point in older.phi.by_share]
+    phi = older.phi.model_copy(update={"by_share": tuple(at)})
+    [scene] = scenes([older.model_copy(update={"phi": phi})])
+    assert '<figure class="tasks" hidden>' in section([scene]).content
+    assert '<figure class="tasks">' in section(scenes([older])).content
+
+
+def test_the_picture_in_the_docs_is_of_the_demo_s_records():
+    pair = scenes(load_records(DOCS / "demo"))[0].pair
+    drawn = (DOCS / "figures" / "explorer.svg").read_bytes()
+    assert svg(still(pair)) == drawn, "run `python benchmarks/write_demo.py`"

@@ -16,9 +16,9 @@ import vl_convert
 from bntricks.files import commit, writing
 from bntricks.report.comparison import NEWEST, OLD, PART_COLOURS
 from bntricks.report.explorer.scenes import Line, Scene, plain
-from bntricks.report.figures.figure import VEGA_LITE, WIDTH, Figure
+from bntricks.report.figures.figure import VEGA_LITE, WIDTH
 from bntricks.report.page.html import Section, data_script, details, page_html, table_html
-from bntricks.report.tables.table import Cell, Table, drawable, number
+from bntricks.report.tables.table import Cell, Table, number
 
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -80,7 +80,8 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
     """The explorer as a section of a page."""
     pair = scenes[0].pair
     charts = {BARS: bars(pair), CURVE: curve(pair), TASKS: tasks(pair)}
-    rows, start = _rows(pair, _start(pair)), _start(pair)
+    start = start_of(pair)
+    rows = rows_of(pair, start)
     panes = "".join(_pane(name, chart, rows) for name, chart in charts.items())
     data = {
         "scenes": [plain(scene) for scene in scenes],
@@ -106,27 +107,11 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
     return Section("explorer", title, content, script="explorer.js")
 
 
-def still(scene: Scene) -> Figure:
-    """The explorer as a picture."""
-    start = _start(scene.pair)
-    rows = _rows(scene.pair, start)
-    shown = f"At a share of {start:.0%}, correct are …"
-    whole = alt.hconcat(
-        bars(scene.pair).properties(title=shown, width=WIDTH * 0.55),
-        curve(scene.pair).properties(title="All classes, same weights", width=WIDTH * 0.55),
-        spacing=50,
-    )
-    whole = whole.properties(datasets=rows)
-    whole = whole.resolve_scale(color="independent", strokeDash="independent")
-    text = f"{sentence(scene.pair)} {_said(scene.pair, start)}"
-    return Figure("explorer", TITLE, text, whole, rows["curve"])
-
-
 def numbers(scene: Scene) -> Table:
     """Every measured point."""
     rows = [
         (
-            Cell(drawable(line.name)),
+            Cell(line.name),
             Cell(f"{point.share:.0%}", point.share),
             *(number(value, 1) for value in (point.old, point.newest, point.acc)),
             number(line.seeds, 0),
@@ -138,7 +123,7 @@ def numbers(scene: Scene) -> Table:
     return Table(f"Accuracy in percent, {scene.title}", columns, tuple(rows))
 
 
-def _start(pair: tuple[Line, Line]) -> float:
+def start_of(pair: tuple[Line, Line]) -> float:
     """The measured share that is nearest to what the second method's own φ has, or to balance."""
     own = pair[1].own
     return pair[1].nearest(BALANCED if own is None else own).share
@@ -154,7 +139,7 @@ def _said(pair: tuple[Line, Line], share: float) -> str:
     return f"At {share:.0%} (measured): {'; '.join(parts)}."
 
 
-def _rows(pair: tuple[Line, Line], share: float) -> Rows:
+def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
     """What the charts draw at a measured share; `explorer.js` makes the same for any."""
     here = [(line, line.nearest(share)) for line in pair]
     return {
@@ -234,9 +219,7 @@ def _tip(field: str, title: str, form: str = ".1f") -> alt.Tooltip:
 
 def _pane(name: str, chart: Any, rows: Rows) -> str:
     """A chart: a picture of it until a script draws it, and its spec for that script."""
-    if name == TASKS and not rows["tasks"]:
-        return ""
-    caption = escape(CAPTIONS[name])
+    caption, empty = escape(CAPTIONS[name]), name == TASKS and not rows["tasks"]
     spec = chart.properties(title=caption).to_dict()
     spec.pop("config", None)
     described = {**spec, "title": None, "description": CAPTIONS[name], "datasets": rows}
@@ -247,7 +230,7 @@ def _pane(name: str, chart: Any, rows: Rows) -> str:
         allowed_base_urls=[],
     )
     return (
-        f'<figure class="{name}"><figcaption><h3>{caption}</h3></figcaption>'
+        f'<figure class="{name}"{" hidden" * empty}><figcaption><h3>{caption}</h3></figcaption>'
         f'<div class="live" data-spec="explorer-{name}">{drawn}</div>'
         f"{data_script(f'explorer-{name}', {k: v for k, v in described.items() if k != '$schema'})}"
         "</figure>"

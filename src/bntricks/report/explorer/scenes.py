@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from bntricks.errors import UserError
@@ -12,7 +13,7 @@ from bntricks.paper import load_reported
 from bntricks.report.commands import run_command, words_of
 from bntricks.report.figures.looks import BNT, Look, looks
 from bntricks.report.groups import Group, group, stream_title
-from bntricks.report.statistics import mean
+from bntricks.report.tables.table import drawable
 from bntricks.runs.record import Record
 
 PLAIN = {"er": "Replay (ER)", "er-bnt": "Replay + BN Tricks"}
@@ -94,8 +95,7 @@ def _order(scene: Scene) -> tuple[Any, ...]:
 
 def _scene(groups: Sequence[Group]) -> Scene:
     own = group(record for each in groups for record in each.records)
-    remark = groups[0].label.removeprefix(groups[0].method).strip(" ()")
-    title = stream_title(own[0].stream) + (f" ({remark})" if remark else "")
+    title = drawable(stream_title(own[0].stream)) + _remark(groups[0])
     by_label = looks(own)
     return Scene(title, tuple(_line(each, by_label[each.label]) for each in own))
 
@@ -106,7 +106,7 @@ def _line(own: Group, look: Look) -> Line:
     shares = (record.new_share_of_phi for record in own.records)
     return Line(
         method=own.method,
-        name=titles.get(own.method, own.method) + own.label.removeprefix(own.method),
+        name=drawable(titles.get(own.method, own.method)) + _remark(own),
         colour=look.colour,
         dash=look.dash,
         seeds=len(own.records),
@@ -116,21 +116,26 @@ def _line(own: Group, look: Look) -> Line:
     )
 
 
-def _points(records: Sequence[Record]) -> Iterable[Point]:
+def _remark(own: Group) -> str:
+    """What a label has beside the method's name, in brackets; empty if nothing."""
+    return own.label.removeprefix(drawable(own.method))
+
+
+def _points(records: Sequence[Record]) -> Iterator[Point]:
     measured = [{at.share: at for at in (r.phi and r.phi.by_share) or ()} for r in records]
     for share in sorted(set.intersection(*map(set, measured))):
         own = [each[share] for each in measured]
-        parts = [mean([getattr(at, part) for at in own]) for part in ("old", "newest", "acc")]
+        old, newest, acc = (
+            _mean(getattr(at, part) for at in own) for part in ("old", "newest", "acc")
+        )
         tasks = [at.tasks for at in own if at.tasks is not None]
-        by_task = None
-        if len(tasks) == len(own):
-            by_task = tuple(_known(mean(column)) for column in zip(*tasks, strict=True))
-        yield Point(share, *map(_known, parts), by_task)
+        every = len(tasks) == len(own)
+        by_task = tuple(map(_mean, zip(*tasks, strict=True))) if every else None
+        yield Point(share, old, newest, acc, by_task)
 
 
-def _known(value: float | None) -> float:
-    assert value is not None  # every point was measured
-    return round(value, 3)
+def _mean(values: Iterable[float]) -> float:
+    return round(fmean(values), 3)
 
 
 def plain(scene: Scene) -> dict[str, Any]:
