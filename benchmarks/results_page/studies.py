@@ -15,13 +15,15 @@ from bntricks.report.groups import Group, by_stream, cut_down_label
 from bntricks.report.overview import WORDS, claims_title
 from bntricks.report.tables.paper_form import paper_form
 from bntricks.report.tables.results import verdict_table
-from bntricks.report.tables.table import Table, csv_text, to_markdown
+from bntricks.report.tables.table import Table, csv_text, only, to_markdown
 from bntricks.report.verdicts import Judgement
 from results_page.evidence import Evidence, Finding, is_judged
 from results_page.fill import known
 
 MAPPED = ("overlap", "statistics")
 """Probes of studies that have maps to show, which are not on these pages."""
+IN_THE_CSV = ("Compared", "Metric", "Where")
+"""Columns of verdicts that a page has no room for."""
 LINES = 12
 """More cannot be told apart in one figure."""
 COLUMNS = (
@@ -34,7 +36,8 @@ COLUMNS = (
 def study_page(own: Sequence[Evidence]) -> tuple[str, dict[str, Figure]]:
     """The page of a study, and the figures of the first of its scales, which has most to say."""
     study = own[0].study
-    lines = [f"# {study.title}", "", f"{'; '.join(study.artefacts)}.".capitalize(), ""]
+    source = "; ".join(study.artefacts)
+    lines = [f"# {study.title}", "", f"{source[:1].upper()}{source[1:]}.", ""]
     figures: dict[str, Figure] = {}
     given: set[str] = set()
     for index, each in enumerate(own):
@@ -43,6 +46,8 @@ def study_page(own: Sequence[Evidence]) -> tuple[str, dict[str, Figure]]:
         lines += [_once(paper_form(each.groups, study), given)]
         if each.with_runs:
             table = verdict_table(each.with_runs, remark, claims_title(study))
+            kept = [i for i, name in enumerate(table.columns) if name not in IN_THE_CSV]
+            table = only(table, kept)
             lines += [tally(each.with_runs), "", _once(table, given)]
         for figure in drawn(each) if not index else ():
             name = f"{study.name}-{figure.name}"
