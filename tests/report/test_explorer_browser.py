@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     runs = [*a_pair(), a_probed_run("er-ace"), a_probed_run("der++", epochs=7)]
-    runs += [a_probed_run("der++-bnt", epochs=7)]
+    runs += [a_probed_run("der++-bnt", epochs=7, shares=(0.2, 0.6))]
     return write_explorer(scenes(runs), tmp_path_factory.mktemp("e") / "e.html").as_uri()
 
 
@@ -61,6 +61,13 @@ def test_other_methods_and_another_scene_can_be_chosen(opened):
     opened.locator("select.scene").select_option(index=1)
     opened.wait_for_timeout(300)
     assert "DER++-BNT" in opened.locator(".tasks svg").text_content()
+    slider = opened.get_by_label("Share of the newest task")
+    slider.focus()
+    for key, share, accuracy in (("End", 60, 48.0), ("Home", 20, 56.0)):
+        opened.keyboard.press(key)  # as far as both were measured
+        opened.wait_for_timeout(100)
+        assert f"At {share}% (measured)" in opened.locator(".said").inner_text()
+        assert shown(opened)[2] == accuracy
 
 
 def test_without_scripts_it_is_a_picture_and_a_table(browser, address):

@@ -124,9 +124,10 @@ def numbers(scene: Scene) -> Table:
 
 
 def start_of(pair: tuple[Line, Line]) -> float:
-    """The measured share that is nearest to what the second method's own φ has, or to balance."""
-    own = pair[1].own
-    return pair[1].nearest(BALANCED if own is None else own).share
+    """The share, measured of both, that is nearest to the second one's own φ, or to balance."""
+    first, second = ({point.share for point in line.points} for line in pair)
+    own = BALANCED if pair[1].own is None else pair[1].own
+    return min(first & second or second, key=lambda share: abs(share - own))
 
 
 def _said(pair: tuple[Line, Line], share: float) -> str:
@@ -219,19 +220,16 @@ def _tip(field: str, title: str, form: str = ".1f") -> alt.Tooltip:
 
 def _pane(name: str, chart: Any, rows: Rows) -> str:
     """A chart: a picture of it until a script draws it, and its spec for that script."""
-    caption, empty = escape(CAPTIONS[name]), name == TASKS and not rows["tasks"]
-    spec = chart.properties(title=caption).to_dict()
-    spec.pop("config", None)
-    described = {**spec, "title": None, "description": CAPTIONS[name], "datasets": rows}
+    empty = name == TASKS and not rows["tasks"]
+    spec = {**chart.to_dict(), "description": CAPTIONS[name], "datasets": rows}
+    del spec["config"], spec["$schema"]
+    still = json.dumps({**spec, "width": WIDTH * 0.6})
     drawn = vl_convert.vegalite_to_svg(
-        json.dumps({**described, "width": WIDTH * 0.6}),
-        vl_version=VEGA_LITE,
-        config=STILL,
-        allowed_base_urls=[],
+        still, vl_version=VEGA_LITE, config=STILL, allowed_base_urls=[]
     )
     return (
-        f'<figure class="{name}"{" hidden" * empty}><figcaption><h3>{caption}</h3></figcaption>'
+        f'<figure class="{name}"{" hidden" * empty}>'
+        f"<figcaption><h3>{escape(CAPTIONS[name])}</h3></figcaption>"
         f'<div class="live" data-spec="explorer-{name}">{drawn}</div>'
-        f"{data_script(f'explorer-{name}', {k: v for k, v in described.items() if k != '$schema'})}"
-        "</figure>"
+        f"{data_script(f'explorer-{name}', spec)}</figure>"
     )

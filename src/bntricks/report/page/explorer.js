@@ -19,9 +19,10 @@ function explore(root) {
   }
 
   function at(line, share) {
-    const above = Math.max(1, line.points.findIndex((point) => point.share >= share));
-    const [low, high] = [line.points[above - 1] ?? line.points[0], line.points[above] ?? line.points[0]];
-    const part = high.share > low.share ? (share - low.share) / (high.share - low.share) : 0;
+    const next = line.points.findIndex((point) => point.share >= share);
+    const above = next < 0 ? line.points.length - 1 : next;
+    const [low, high] = [line.points[Math.max(0, above - 1)], line.points[above]];
+    const part = high.share > low.share ? (share - low.share) / (high.share - low.share) : 1;
     const mix = (a, b) => a + part * (b - a);
     const numbers = ["old", "newest", "acc"].map((key) => [key, mix(low[key], high[key])]);
     const tasks = low.tasks && high.tasks && low.tasks.map((value, i) => mix(value, high.tasks[i]));
@@ -71,7 +72,8 @@ function explore(root) {
 
   function say() {
     const share = slider.value / 100;
-    const measured = pair()[0].points.some((point) => Math.abs(point.share - share) < 1e-9);
+    const measured = pair().every(({ points }) =>
+      points.some((point) => Math.abs(point.share - share) < 1e-9));
     const words = [...new Set(pair())].map((line) => {
       const { old, newest } = at(line, share);
       return `${line.name} recognises ${old.toFixed(0)}% of the old classes and ` +
@@ -110,6 +112,8 @@ function explore(root) {
     root.querySelector(".jumps").replaceChildren(...jumps);
     root.querySelector(".commands").textContent =
       [...new Set(pair().map((line) => line.command)), "bnt explore runs"].join("\n");
+    slider.min = 100 * Math.max(...pair().map(({ points }) => points[0].share));
+    slider.max = 100 * Math.min(...pair().map(({ points }) => points.at(-1).share));
     say();
     await Promise.all(places.map(draw));
   }
