@@ -67,10 +67,10 @@ def still(pair: tuple[Line, Line]) -> Figure:
     """The explorer as a picture, at the share that it opens with."""
     share = start_of(pair)
     rows = rows_of(pair, share)
-    shown = f"At a share of {share:.0%}, correct are …"
+    shown = f"Correct at a share of {share:.0%}"
     whole = alt.hconcat(
         bars(pair).properties(title=shown, width=WIDTH * 0.55),
-        curve(pair).properties(title="All classes, same weights", width=WIDTH * 0.55),
+        curve(pair).properties(title="Correct over all classes, by the share", width=WIDTH * 0.55),
         spacing=50,
     )
     whole = whole.properties(datasets=rows)
