@@ -93,7 +93,7 @@ def results(
     """The page that says it in two minutes."""
     names = dict.fromkeys(each.study.name for each in evidence)
     streams = dict.fromkeys(stream_title(group.stream) for e in evidence for group in e.groups)
-    shown = {name: f"{name}-differences" for name in FINDINGS}
+    shown = {name: picture(f"{name}-differences", figures) for name in FINDINGS}
     return filled(
         evidence,
         own,
@@ -101,15 +101,16 @@ def results(
         streams=", ".join(streams),
         pages=", ".join(f"[{name}](evidence/{name}.md)" for name in names),
         forest=picture("headlines-forest", figures),
-        exemplars=picture(shown["exemplars"], figures),
-        rehearsal=picture(shown["rehearsal-free"], figures),
+        phi_share=shown["phi-share"],
+        exemplars=shown["exemplars"],
+        rehearsal=shown["rehearsal-free"],
     )
 
 
 def picture(name: str, figures: Mapping[str, Figure]) -> str:
     """The place of a figure, if its runs are there."""
     if name not in figures:
-        return "Its figure is not there yet: not run."
+        return "A figure of its claims comes with the runs: not run yet."
     return f"![{figures[name].title}](figures/{name}.svg)"
 
 
