@@ -7,8 +7,6 @@ First `bnt demo --own-order` is run: its gain, which the demo quotes, must be wh
 Options are passed on. Runs that are already there are not trained again.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ that they show, and what README.md quotes, from the records in docs/results alon
 Every number and every verdict is computed; the words around them are in `results_page/page.md`.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

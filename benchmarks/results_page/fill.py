@@ -1,8 +1,6 @@
 """The page's words: `page.md`, whose placeholders are filled from the records, and what is known
 about claims, `claims.toml`. No number and no verdict stands in either file."""
 
-from __future__ import annotations
-
 import tomllib
 from collections import Counter
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Claims side by side: our difference at each scale that has a verdict, with its interval, above
 the paper's own difference and interval."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """How effects move with training length: the runs of two scales, trained for shorter and longer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby

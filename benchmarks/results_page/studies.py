@@ -1,8 +1,6 @@
 """A page for each study: what the report has on its runs at each scale, and what is known about its
 claims."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -41,6 +41,20 @@ def test_methods_of_one_protocol_share_a_scene_and_er_with_bn_tricks_is_shown_fi
     assert second.lines[0].command.endswith("--probe phi")
 
 
+def test_sizes_of_the_memory_are_not_compared_although_sgd_has_none():
+    runs = [a_probed_run(m, memory=size) for m in ("er", "er-bnt") for size in (100, 200)]
+    found = scenes([a_probed_run("sgd", memory=None), *runs])
+    assert [len(scene.lines) for scene in found] == [3, 2]
+    for scene in found:
+        memories = {line.command.split("--memory ")[1].split()[0] for line in scene.pair}
+        assert len(memories) == 1
+
+
+def test_runs_that_share_no_measured_share_have_no_point():
+    with pytest.raises(UserError, match="the probe phi"):
+        scenes([a_probed_run(seed=0, shares=(0.0,)), a_probed_run(seed=1, shares=(0.2, 1.0))])
+
+
 def test_runs_that_were_not_probed_are_refused_with_what_to_do():
     with pytest.raises(UserError, match="the probe phi"):
         scenes([a_run("er")])

@@ -1,7 +1,5 @@
 """`bnt explore`: a page with a slider over BatchNorm's statistics, from records."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 it, and, without scripts, a picture and the measured numbers. Measured points are marked; what lies
 between two of them is interpolated and says so."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from html import escape

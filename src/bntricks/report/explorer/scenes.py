@@ -1,8 +1,6 @@
 """What the explorer shows: of runs that were probed for it, accuracy by the newest task's share of
 φ. Methods stand in one scene if they learned the same images under the same protocol."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -75,16 +73,16 @@ def scenes(records: Iterable[Record]) -> list[Scene]:
     """Every scene of these runs: ER and ER-BNT first, then what has most seeds and methods."""
     clusters: list[list[Group]] = []
     for own in group(record for record in records if record.phi and record.phi.by_share):
-        home = next((each for each in clusters if own.comparable(each[0])), None)
+        home = next((each for each in clusters if all(map(own.comparable, each))), None)
         if home is None:
             clusters.append([own])
         else:
             home.append(own)
-    if not clusters:
+    found = [scene for each in clusters if (scene := _scene(each)).lines]
+    if not found:
         raise UserError(NOTHING, remedy="probe")
-    most = max(map(len, clusters))
-    found = [_scene(each) for each in clusters if len(each) > 1 or most == 1]
-    return sorted(found, key=_order)
+    most = max(len(scene.lines) for scene in found)
+    return sorted((each for each in found if len(each.lines) > 1 or most == 1), key=_order)
 
 
 def _order(scene: Scene) -> tuple[Any, ...]:
@@ -97,7 +95,8 @@ def _scene(groups: Sequence[Group]) -> Scene:
     own = group(record for each in groups for record in each.records)
     title = drawable(stream_title(own[0].stream)) + _remark(groups[0])
     by_label = looks(own)
-    return Scene(title, tuple(_line(each, by_label[each.label]) for each in own))
+    lines = (_line(each, by_label[each.label]) for each in own)
+    return Scene(title, tuple(line for line in lines if line.points))
 
 
 def _line(own: Group, look: Look) -> Line:
