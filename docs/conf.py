@@ -1,17 +1,25 @@
 """How these pages become a site: `make docs` writes it to build/site, to be opened from disk."""
 
 import ast
+import csv
 import re
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 import bntricks
+from bntricks.report.explorer.page import write_explorer
+from bntricks.report.explorer.scenes import scenes
+from bntricks.report.page.html import Section, page_html, table_html
+from bntricks.report.records import load_records
+from bntricks.report.tables.table import Cell, Table
+
+DOCS = Path(__file__).parent
 
 project = "bntricks"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
-exclude_patterns = ["results/*"]
+exclude_patterns = ["results/*", "demo/*"]
 myst_heading_anchors = 4
 default_role = "code"  # what single backticks mean in our docstrings
 add_module_names = False
@@ -26,6 +34,15 @@ html_show_copyright = False
 html_copy_source = False
 html_show_search_summary = False  # a browser may not read other pages from disk
 
+EXPLORER = re.compile(r"!\[[^]]*\]\(figures/explorer\.svg\)")
+LIVE = (
+    '<iframe class="explorer" src="explorer.html" title="Same weights, other statistics"></iframe>'
+    '\n\n<p><a href="explorer.html">The explorer on a page of its own</a> has accuracy by task, '
+    "and the commands for runs of your own.</p>"
+)
+"""What the site has in place of the picture."""
+CLAIMS = "claims.html"
+CLAIMED = ("verdict", "claim", "difference", "low", "high", "seeds", "scale", "paper", "study")
 LISTED = re.compile(r"^- \[.*?\]\((.*?)\.md\)", re.MULTILINE)
 
 
@@ -35,7 +52,13 @@ def prepare(app, page, source):
         # A folder cannot be opened like a page. Its files can, from the pages that link to them.
         text = source[0].replace("[examples/](../examples)", "`examples/`")
         parts = re.split(r"^(To .*):$", text, flags=re.MULTILINE)
-        source[0] = text + "".join(map(navigation, parts[1::2], parts[2::2]))
+        text += "".join(map(navigation, parts[1::2], parts[2::2]))
+        source[0] = EXPLORER.sub(LIVE, text)
+    elif page == "results":
+        studies = "\n".join(f"evidence/{path.stem}" for path in DOCS.glob("evidence/*.md"))
+        link = f' <a href="{CLAIMS}">As a table to filter and to sort</a>.'
+        source[0] = source[0].replace("<!-- claims -->", link)
+        source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{studies}\n```\n"
     elif page == "api":
         by_module = groupby(bntricks._modules().items(), itemgetter(1))
         names = (public(module, [name for name, _ in pairs]) for module, pairs in by_module)
@@ -95,6 +118,28 @@ def no_type(app, what, name, value, options, lines):
         lines[:0] = ["..", ""]
 
 
+def explorer(app, failure):
+    """The page of the explorer, from the demo's records and those of the studies."""
+    records = load_records([DOCS / "demo", DOCS / "results"])
+    write_explorer(scenes(records), Path(app.outdir, "explorer.html"))
+
+
+def claims(app, failure):
+    """Every claim in a table to filter and to sort."""
+    with (DOCS / "evidence" / "claims.csv").open(encoding="utf-8", newline="") as file:
+        rows = tuple(tuple(cell(row[name]) for name in CLAIMED) for row in csv.DictReader(file))
+    table = Table("Every claim of every study", (*map(str.capitalize, CLAIMED),), rows)
+    shown = table_html(table, "claims-table", pick="Verdict", cards=True)
+    text = page_html(table.title, "", [Section("claims", "Claims", shown)], None, charts=False)
+    Path(app.outdir, CLAIMS).write_text(text, encoding="utf-8")
+
+
+def cell(text):
+    if re.fullmatch(r"-?\d+(\.\d+)?", text) is None:
+        return Cell(text)
+    return Cell(text if text.isdigit() else f"{float(text):.2f}", float(text))
+
+
 def open_with_the_first_page(app, failure):
     """A server and a reader look for index.html."""
     refresh = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
@@ -105,4 +150,5 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", no_type, priority=400)  # before napoleon
-    app.connect("build-finished", open_with_the_first_page)
+    for last in (explorer, claims, open_with_the_first_page):
+        app.connect("build-finished", last)

@@ -101,6 +101,7 @@ CASES = {
         ("report", "runs"),
         after=(RUN, ("report", "runs", "--study", "s.toml")),
     ),
+    "explore": Case(("explore", "runs", "--out", "e.html"), after=((*RUN, "--probe", "phi"),)),
     "compare": Case(
         ("compare", "a", "b", "--report", "c.html"),
         after=((*RUN, "--out", "a"), (*RUN, "--seed", "1", "--out", "b")),
@@ -118,6 +119,7 @@ class Noon(datetime):
 def nothing_but_the_work():
     """No dates and no durations, one process, and figures that cost nothing to draw."""
     from bntricks.report import files
+    from bntricks.report.explorer import page as explorer
     from bntricks.runs import probes
     from bntricks.sweeps import local
 
@@ -126,6 +128,8 @@ def nothing_but_the_work():
         patch.setattr("bntricks.runs.describe.datetime", Noon)
         patch.setattr(runs_folder, "describe", functools.partial(timeless, runs_folder.describe))
         patch.setattr(files, "rendered", drawn)
+        # In a forked process nothing draws.
+        patch.setattr(explorer, "vl_convert", SimpleNamespace(vegalite_to_svg=lambda *_, **__: ""))
         patch.setattr(probes, "tsne", lambda features, *_: features[:, :2].cpu().numpy())
         patch.setattr(local, "_side_by_side", in_turn)
         yield

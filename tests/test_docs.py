@@ -184,7 +184,7 @@ def check(command):
             raise UserError(f"unknown stream {stream}")
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
+@pytest.mark.parametrize("page", [*WITH_COMMANDS, *DOCS.glob("evidence/*.md")], ids=name)
 def test_links_and_images_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     for address in links(text):
@@ -199,4 +199,6 @@ def test_links_and_images_lead_somewhere(page):
 def test_every_page_is_found_from_the_readme():
     index = {(DOCS / link).resolve() for link in links((DOCS / "README.md").read_text("utf-8"))}
     assert {page for page in DOCS.glob("*.md") if page.name != "README.md"} <= index
+    results = {(DOCS / link).resolve() for link in links((DOCS / "results.md").read_text("utf-8"))}
+    assert {*DOCS.glob("evidence/*")} <= results
     assert "docs/README.md" in links((ROOT / "README.md").read_text("utf-8"))

@@ -29,10 +29,24 @@ def test_every_page_is_there_and_every_public_name(site):
         assert f'id="{module}.{name}"' in described
 
 
-def test_every_figure_is_in_the_gallery_or_among_the_results():
-    pages = ("gallery.md", "results.md")
-    shown = {link for page in pages for link in links((DOCS / page).read_text(encoding="utf-8"))}
-    assert {f"figures/{figure.name}" for figure in DOCS.glob("figures/*.svg")} <= shown
+def test_every_figure_is_shown_somewhere():
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("evidence/*.md")]
+    shown = {
+        (page.parent / link).resolve()
+        for page in pages
+        for link in links(page.read_text(encoding="utf-8"))
+    }
+    assert {figure.resolve() for figure in DOCS.glob("figures/*.svg")} <= shown
+
+
+def test_the_site_has_the_explorer_and_a_table_of_every_claim(site):
+    assert 'src="explorer.html"' in (site / "README.html").read_text(encoding="utf-8")
+    explorer = (site / "explorer.html").read_text(encoding="utf-8")
+    assert all(stream in explorer for stream in ("seq-fashion", "Seq-CIFAR-10"))
+    assert 'href="claims.html"' in (site / "results.html").read_text(encoding="utf-8")
+    rows = (site / "claims.html").read_text(encoding="utf-8").count("<tr>") - 1
+    claims = (DOCS / "evidence" / "claims.csv").read_text(encoding="utf-8")
+    assert rows == len(claims.splitlines()) - 1
 
 
 CUT_CODE = """() => [...document.querySelectorAll("pre")]
@@ -43,7 +57,7 @@ CUT_CODE = """() => [...document.querySelectorAll("pre")]
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_it_opens_from_disk_and_cuts_no_code(site, browser, scheme, width):
-    for name in ("README", "api", "results", "doctor"):
+    for name in ("README", "api", "results", "doctor", "evidence/pilot", "claims"):
         address = (site / f"{name}.html").as_uri()
         with quiet_page(browser, address, scheme=scheme, width=width, files=True) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width

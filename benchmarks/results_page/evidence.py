@@ -1,7 +1,5 @@
 """Which records are runs of which study at which scale, and what became of each claim there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,13 +1,10 @@
 """How effects move with training length: the runs of two scales, trained for shorter and longer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from bntricks.paper import ScaleName, load_reported, load_study
-from bntricks.report.overview import counted
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.runs.record import Record
@@ -16,15 +13,12 @@ from results_page.scales import STREAM, paper_steps
 
 COMPARED = ("er", "er-cur+buf", "er-bnt")
 METRICS = ("acc", "bwt")
-WITHOUT_NEW = "er-cur+prev"
-"""Of which the paper says that its BWT is positive."""
-
-TEXT = """## How effects move with training length
+TEXT = """## Training length
 
 ER, ER-Cur+Buf and ER-BNT at the protocols of the two scales, with fewer and more epochs a task.
 The paper trains {steps:,} steps a task, and has ER-Cur+Buf {buf:.1f} and ER-BNT {bnt:.1f} points of
 ACC above ER. Rows of one scale differ in nothing but their length; from one scale to the other,
-the number of images and the memory change as well. {change} {positive}
+the number of images and the memory change as well.
 """
 
 
@@ -61,8 +55,6 @@ def lengths(records: Sequence[Record]) -> list[str]:
         steps=paper_steps(records),
         buf=_paper_gain("er-cur+buf"),
         bnt=_paper_gain("er-bnt"),
-        change=_change(found),
-        positive=_without_new(records),
     )
     return [text.rstrip() + "\n", to_markdown(_table(found)), ""]
 
@@ -77,44 +69,23 @@ def _paper_gain(method: str) -> float:
 
 
 def _of_scale(scale: ScaleName, records: Sequence[Record]) -> list[Length]:
-    lengths = _by_length(scale, COMPARED, records)
-    # A method without ER beside it says nothing about length.
-    return [each for each in lengths if each.seeds and each.gains("er-bnt", "acc")]
-
-
-def _by_length(scale: ScaleName, methods: Sequence[str], records: Sequence[Record]) -> list[Length]:
-    """The runs of these methods at a scale, from the shortest to the longest."""
+    """The runs of a scale, from the shortest to the longest."""
     values = load_study("pilot").values(scale, STREAM)
     own = [
         record
         for record in records
-        if record.method in methods
+        if record.method in COMPARED
         and record.stream == STREAM
         and record.data.cut_down == (scale == "lite")
         and has_protocol(record, {**values, "epochs": record.config.epochs})
     ]
     own.sort(key=lambda record: record.config.epochs)
-    return [
+    found = [
         _length(scale, epochs, list(runs))
         for epochs, runs in groupby(own, key=lambda record: record.config.epochs)
     ]
-
-
-def _without_new(records: Sequence[Record]) -> str:
-    """How BWT of ER-Cur+Prev moves with length, in a sentence."""
-    sentences = []
-    for scale in ("lite", "medium"):
-        own = _by_length(scale, (WITHOUT_NEW,), records)
-        if len(own) > 1:
-            parts = [
-                f"{mean(length.values(WITHOUT_NEW, 'bwt')):.1f} after {length.steps:,} steps a "
-                f"task ({counted(len(length.seeds), 'seed')})"
-                for length in own
-            ]
-            title = load_reported().titles[WITHOUT_NEW]
-            lengths = f"{', '.join(parts[:-1])} and {parts[-1]}"
-            sentences.append(f"At {scale} scale, the BWT of {title} is {lengths}.")
-    return " ".join(sentences)
+    # A method without ER beside it says nothing about length.
+    return [each for each in found if each.seeds and each.gains("er-bnt", "acc")]
 
 
 def _length(scale: ScaleName, epochs: int, records: list[Record]) -> Length:
@@ -124,23 +95,6 @@ def _length(scale: ScaleName, epochs: int, records: list[Record]) -> Length:
     seeds = tuple(sorted(set.intersection(*(set(runs) for runs in by_method.values()))))
     runs = {method: [own[seed] for seed in seeds] for method, own in by_method.items()}
     return Length(scale, epochs, seeds, runs)
-
-
-def _change(found: Sequence[Length]) -> str:
-    """From the shortest to the longest runs that each method has at a scale, in sentences."""
-    sentences = []
-    for scale in ("lite", "medium"):
-        for method in reversed(COMPARED[1:]):
-            own = [each for each in found if each.scale == scale and each.gains(method, "acc")]
-            if len(own) > 1:
-                first, last = own[0], own[-1]
-                gains = [f"{mean(length.gains(method, 'acc')):.1f}" for length in (first, last)]
-                sentences.append(
-                    f"From {first.steps:,} to {last.steps:,} steps at {scale} scale, the gain in "
-                    f"ACC of {load_reported().titles[method]} goes from {gains[0]} to {gains[1]} "
-                    f"points ({len(first.seeds)} and {counted(len(last.seeds), 'seed')})."
-                )
-    return " ".join(sentences)
 
 
 def _table(found: Sequence[Length]) -> Table:

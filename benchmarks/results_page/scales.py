@@ -1,7 +1,5 @@
 """What a run is at each scale, beside the paper's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from bntricks.batch import batch_count

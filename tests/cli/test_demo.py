@@ -1,6 +1,7 @@
 """The demo: its table, the sentences under it, and its page, from runs of a moment."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import asdict
 from html import escape
@@ -8,6 +9,7 @@ from html import escape
 import pytest
 
 from bntricks.cli import demo
+from bntricks.report.build import build
 from bntricks.runs.folder import run
 from bntricks.streams.sources.fashion import EMBEDDED
 from helpers.command_line import bnt
@@ -22,7 +24,7 @@ def shown(tmp_path_factory):
     """Two seeds of the quick demo's compared methods, trained here, and what it writes."""
     out = tmp_path_factory.mktemp("demo")
     records = [
-        run(config, data=EMBEDDED, out=out, keep_network=True)
+        run(config, data=EMBEDDED, out=out, keep_network=True, probe="phi")
         for config in demo.plan(seeds=2, quick=True)
         if config.method in demo.COMPARED
     ]
@@ -31,28 +33,42 @@ def shown(tmp_path_factory):
     return records, gains, diagnoses, page
 
 
-def test_the_page_opens_with_the_question_the_answer_and_one_picture(shown):
-    _, gains, _, page = shown
+def test_the_page_opens_with_the_answer_the_images_and_the_explorer(shown):
+    _, _, _, page = shown
     html = page.read_text(encoding="utf-8")
     header = html[html.index("<header>") : html.index("</header>")]
+    assert re.search(r"<h1>Same memory, (\d+ points (more|fewer)|and no difference)", header)
     assert demo.QUESTION in header
-    assert gains.evidence in header
-    assert "er-bnt recognises" in header
-    assert escape(demo.CHOSEN_ORDER) in header
-    first = html[html.index("<section") : html.index("</section>")]
-    assert first.count("<figure>") == 1
-    assert "What is known in the end" in first
+    first, second = html.split("<section")[1:3]
+    assert first.count('src="data:image/png') == 10 * demo.PICTURES
+    assert first.index("Shirt and Ankle boot") < first.index('type="range"')
+    assert escape(demo.CHOSEN_ORDER) in first
+    assert "What is known in the end" in second
     assert (page.parent / "figures" / "old-and-new.svg").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "title"),
+    [
+        ([60.0, 62.0, 61.0], [50.0, 51.0, 52.0], "Same memory, 10 points more on old classes"),
+        ([50.0, 51.0, 52.0], [60.0, 62.0, 61.0], "Same memory, 10 points fewer on old classes"),
+        ([60.0, 40.0, 55.0], [50.0, 45.0, 50.0], "Same memory, and no difference shown"),
+        ([60.0], [50.0], "Same memory, and no difference shown"),
+    ],
+)
+def test_the_title_says_what_the_interval_does(own, other, title):
+    report = build([*runs("er-bnt", own), *runs("er", other)])
+    assert demo.answer(report)[0] == title
 
 
 def test_the_doctor_s_view_of_both_models_follows(shown):
     _, _, diagnoses, page = shown
     assert list(diagnoses) == ["er", "er-bnt"]
     html = page.read_text(encoding="utf-8")
-    second = html.split("<section")[2]
-    assert "What φ costs er and er-bnt" in second
+    third = html.split("<section")[3]
+    assert "What φ costs er and er-bnt" in third
     for diagnosis in diagnoses.values():
-        assert diagnosis.verdict.headline in second
+        assert diagnosis.verdict.headline in third
         assert [group.name for group in diagnosis.groups][-1] == "Shirt and Ankle boot"
     assert html.index('id="doctor"') < html.index('id="results"')
 
@@ -98,9 +114,9 @@ def test_in_the_own_order_the_page_does_not_speak_of_a_chosen_one(shown, tmp_pat
         for record in records
     ]
     html = demo.write_page(own, gains, {}, tmp_path).read_text(encoding="utf-8")
-    header = html[html.index("<header>") : html.index("</header>")]
-    assert escape(demo.OWN_ORDER) in header
-    assert "was chosen" not in header
+    first = html.split("<section")[1]
+    assert escape(demo.OWN_ORDER) in first
+    assert "was chosen" not in first
     assert "bnt demo --own-order" in html
 
 

@@ -125,6 +125,7 @@ def photos():
 
 SCENERY = {  # the other pages stand on their own
     "README.md": readme,
+    "docs/README.md": readme,
     "docs/getting-started.md": getting_started,
     "docs/doctor.md": doctor,
     "docs/your-model.md": your_model,

@@ -116,7 +116,9 @@ class Undeclared(nn.Module):
 """
 
 
-def test_code_that_reads_stale_statistics_is_found_though_the_trials_are_short(forgetful, tmp_path):
+def test_code_that_reads_stale_statistics_is_found_though_the_trials_are_short(
+    nothing_registered, tmp_path
+):
     path = tmp_path / "stale.py"
     path.write_text(STALE)
     import_code(path)

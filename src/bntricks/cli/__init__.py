@@ -19,6 +19,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     console,
     demo,
     doctor,
+    explore,
     learn,
     lists,
     predict,

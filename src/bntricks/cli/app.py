@@ -1,7 +1,5 @@
 """The command line's root, and what its commands share about flags."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Sequence
@@ -15,7 +13,7 @@ from bntricks.errors import UserError
 
 
 def _shown_default(default: Any) -> str | None:
-    """What help says of a default: nothing of a switch that is off or a list that is empty."""
+    """Return a default for the help; empty for switches that are off and empty lists."""
     return None if default in (None, ()) or default is False else str(default)
 
 
@@ -32,7 +30,7 @@ Switch = bool
 
 
 def whole(**limits: int) -> Parameter:
-    """A whole number within these limits; left to itself, the parser rounds others."""
+    """Validate a whole number within these limits; the parser itself would round."""
 
     def convert(kind: Any, tokens: Sequence[Token]) -> int:
         if re.fullmatch(r"[+-]?\d+", tokens[0].value) is None:
@@ -73,19 +71,19 @@ def import_all(names: Imports) -> None:
 
 
 def flag(option: str) -> str:
-    """What an option is called on the command line."""
+    """Return an option's flag on the command line."""
     return f"--{option.replace('_', '-')}"
 
 
 def refuse_misspelt(hyper: Collection[str], command: str) -> None:
-    """A flag that is neither the command's nor a hyper-parameter of the method may be misspelt."""
+    """Refuse a flag that is neither the command's nor a hyper-parameter of the method."""
     for name in hyper:
         if close := closest_flag(flag(name), command):
             raise UserError(f"unknown flag {flag(name)}: did you mean {close}?")
 
 
 def closest_flag(given: str, command: str) -> str | None:
-    """The flag of a command that was probably meant."""
+    """Find the flag of a command that was probably meant."""
     arguments = app[command].assemble_argument_collection()
     flags = {name for argument in arguments for name in argument.names if name.startswith("--")}
     close = difflib.get_close_matches(given, flags, n=1, cutoff=0.75)

@@ -1,7 +1,5 @@
 """`bnt check`: does a device compute what the CPU does?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -116,7 +114,7 @@ def _printed(
 
 
 def _show_contract(rows: list[dict[str, Any]]) -> None:
-    """A line for each subject, a column for each part, and what was found below."""
+    """Print a line for each subject, a column for each part, and the findings below."""
     parts = list(dict.fromkeys(row["part"] for row in rows))
     found = {(row["kind"], row["name"], row["part"]): row for row in rows}
     cells = []

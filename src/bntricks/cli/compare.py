@@ -1,7 +1,5 @@
 """`bnt compare`: two runs, or two sets of runs, beside each other."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Console(Console):
-    """One whose texts print as they are; colours and cursor are Rich's own control codes."""
+    """A console that prints texts as they are; colours and cursor movement are Rich's own."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -37,7 +37,7 @@ class _Console(Console):
 
 
 class _Output(_Console):
-    """Standard output. Where nobody reads it any more, `main` says how the process ends."""
+    """Standard output; `main` ends the process if nobody reads it any more."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -162,7 +162,7 @@ def _line_by_line(*, tenths: bool) -> Sink:
 
 @contextmanager
 def reporting() -> Iterator[Report]:
-    """A report that shows how far some work is, such as reading images, on stderr."""
+    """Make a report that shows the progress of work, such as reading images, on stderr."""
     from bntricks.training.events import reported
 
     with progress(lines=True) as sink:
@@ -184,7 +184,7 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str
 
 
 def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of plain values, in Markdown."""
+    """Write a table of plain values in Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     cells = ([str(cell).replace("|", "\\|") for cell in line] for line in lines)
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
@@ -207,7 +207,7 @@ def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
 
 
 def warnings(event: Event) -> None:
-    """A sink that shows warnings alone."""
+    """Make a sink that shows warnings alone."""
     if event["event"] == "warning":
         complain(event["text"])
 
@@ -218,5 +218,5 @@ def say(message: object) -> None:
 
 
 def complain(message: str) -> None:
-    """Print a message to stderr, likewise."""
+    """Print a message to stderr in plain text: never markup, never wrapped."""
     print(printable(f"bnt: {message}"), file=sys.stderr)

@@ -47,9 +47,12 @@ CHOSEN_ORDER = (
 OWN_ORDER = "The classes came in the data set's own order."
 MEMORY = 100
 QUESTION = (
-    "A small network learned ten kinds of clothing, two at a time, with room for "
-    f"{MEMORY} images in its memory: what does it still know of the old ones in the end?"
+    "A small network learned ten kinds of clothing, two at a time, and could keep "
+    f"{MEMORY} old images to replay: what does it still know of the old ones in the end?"
 )
+TASKS = "The tasks, in the order they were learned; the network saw them at 14 pixels a side."
+PICTURES = 2
+"""Shown of each class."""
 EXAMINED = (
     "The two networks of the first seed, after the last task. φ of balanced data is estimated on "
     "the training images of all tasks; accuracy is measured on the test images."
@@ -210,20 +213,28 @@ def write_page(
     diagnoses: dict[str, Diagnosis],
     out: Path,
 ) -> Path:
-    """The report, opened by what was asked, what came out, a picture, and the doctor's view."""
+    """The report, opened by what came out, the images, the explorer, and the doctor's view."""
     from bntricks.doctor.page import side_by_side_html
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
+    from bntricks.report.explorer.page import section
+    from bntricks.report.explorer.scenes import scenes
     from bntricks.report.files import write
     from bntricks.report.page.html import Section, figure_html
 
     command = "bnt demo" if in_chosen_order(records) else "bnt demo --own-order"
     report = build(records, title="bntricks demo", command=command)
     if gains is not None:
-        summary = f"{QUESTION} {answer(report, gains)} {about_order(records)}"
-        report = replace(report, summary=summary)
+        title, found = answer(report)
+        report = replace(report, title=title, summary=f"{QUESTION} {found}")
+    opening = []
+    if any(record.phi and record.phi.by_share for record in records):
+        explorer = section(scenes(records), "Move the statistics")
+        shown = strip_html(records[0].config)
+        shown += f'<p class="note">{escape(f"{TASKS} {about_order(records)}")}</p>'
+        opening.append(replace(explorer, content=shown + explorer.content))
     picture = old_and_new(sorted(report.groups, key=lambda each: METHODS.index(each.method)))
-    opening = [Section("old-and-new-section", "Old and new classes", figure_html(picture))]
+    opening.append(Section("old-and-new-section", "Old and new classes", figure_html(picture)))
     if diagnoses:
         title = f"What φ costs {' and '.join(diagnoses)}"
         content = f"<p>{escape(EXAMINED)}</p>{side_by_side_html(diagnoses)}"
@@ -231,16 +242,41 @@ def write_page(
     return write(report, out, opening, [picture])
 
 
-def answer(report: Report, gains: Comparison) -> str:
-    """What came out, in one sentence that is computed from the runs."""
+def answer(report: Report) -> tuple[str, str]:
+    """What came out, as a title and in sentences, computed from the runs."""
+    from bntricks.report.comparison import compare
 
-    def known(method: str) -> str:
-        [group] = [each for each in report.groups if each.method == method]
-        old, newest = (mean(group.values(m)) for m in ("previous", "last_task"))
-        return f"{old:.1f}% of the old classes and {newest:.1f}% of the newest"
+    own, other = (next(g for g in report.groups if g.method == name) for name in COMPARED)
+    [gain] = compare(own, other, ["previous"]).gains
+    points, seeds = gain.difference.mean or 0.0, gain.difference.n
+    more = f"{abs(points):.0f} points {'more' if points > 0 else 'fewer'} on old classes"
+    title = f"Same memory, {more}" if gain.sign else "Same memory, and no difference shown"
+    interval, low, high = "one seed has no interval", gain.difference.low, gain.difference.high
+    if low is not None and high is not None:
+        interval = f"95% interval {low:.1f} to {high:.1f}, {seeds} seeds"
+    known = [[mean(g.values(m)) for g in (other, own)] for m in ("previous", "last_task")]
+    (er, bnt), (er_newest, bnt_newest) = known
+    return title, (
+        f"Plain replay (ER) recognises {er:.0f}% of the old classes; with BN Tricks (ER-BNT), "
+        f"which only changes how BatchNorm is used, it is {bnt:.0f}% ({points:+.1f} points; "
+        f"{interval}). Of the newest classes it is {er_newest:.0f}% and {bnt_newest:.0f}%."
+    )
 
-    own, other = map(known, COMPARED)
-    return f"{gains.method} recognises {own}, {gains.other} {other}: {gains.evidence}."
+
+def strip_html(config: Config) -> str:
+    """Some images of each task."""
+    from bntricks.runs.probes.tsne import picture
+    from bntricks.runs.resolve import resolve
+    from bntricks.streams.sources.fashion import EMBEDDED
+
+    stream, _ = resolve(config.model_copy(update={"image_size": None}), EMBEDDED)
+    parts = []
+    for number, task in enumerate(stream, start=1):
+        names = " and ".join(stream.class_names[label] for label in task.classes)
+        x = [task.train.x[task.train.y == label][:PICTURES] for label in task.classes]
+        images = "".join(f'<img alt="" src="{picture(image)}">' for own in x for image in own)
+        parts.append(f"<li>{images}<span>{number}. {escape(names)}</span></li>")
+    return f'<ol class="strip">{"".join(parts)}</ol>'
 
 
 def about_order(records: Sequence[Record]) -> str:

@@ -1,6 +1,4 @@
-"""`bnt methods`, `bnt norms` and `bnt streams`: what there is to choose from."""
-
-from __future__ import annotations
+"""`bnt methods`, `bnt norms` and `bnt streams`: lists of what can be chosen."""
 
 from pathlib import Path
 from typing import Any
@@ -168,7 +166,7 @@ def streams(*, json: Json = False, imports: Imports = ()) -> None:
 
 
 def _shown(value: object) -> object:
-    """A dash for nothing, and both numbers of a pair."""
+    """Write a dash for nothing, and both numbers of a pair."""
     if isinstance(value, tuple):
         return " + ".join(map(str, value))
     return "–" if value is None else value
@@ -179,7 +177,7 @@ def _share(share: str | float | None) -> str:
 
 
 def _forwards(columns: dict[str, str | float | None]) -> str:
-    """Passes of a step: with gradients; for tracking alone; by the teacher; for the projection."""
+    """Count the passes of a step: with gradients; tracking; of the teacher; of the projection."""
     extra = {what: columns[f"{what}_forwards"] for what in ("tracking", "teacher", "projection")}
     parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]
     return " + ".join([str(columns["forwards"]), *parts])

@@ -1,4 +1,4 @@
-"""What the commands that work on model files share."""
+"""Shared parts of the commands that work on model files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ S = TypeVar("S", "ClassSamples", "ImageFiles")
 
 
 def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
-    """The model in a file. `net` names the function that builds an adopted network."""
+    """Open the model in a file. `net` names the function that builds an adopted network."""
     from bntricks.model.model import Model
 
     network = None if net is None else build_network(net)
@@ -49,7 +49,7 @@ def open_model(path: Path, *, net: str | None, device: str = "cpu") -> Model:
 
 
 def build_network(where: str) -> nn.Module:
-    """What the user's function returns."""
+    """Call the user's function and return its network."""
     from bntricks.networks.imported import called
 
     console.complain(f"importing and running {where}")
@@ -58,7 +58,7 @@ def build_network(where: str) -> nn.Module:
 
 
 def read_images(read: Callable[..., S], *given: Any, skip: bool, **how: Any) -> S:
-    """What this function reads, with its progress, and a line for each file that is left out."""
+    """Read images by this function, show its progress, and name each file that is left out."""
     with console.reporting() as report:
         images = read(*given, skip=skip, report=report, **how)
     for line in images.unreadable:
@@ -67,7 +67,7 @@ def read_images(read: Callable[..., S], *given: Any, skip: bool, **how: Any) -> 
 
 
 def prepare(device: str, threads: int) -> None:
-    """Set the threads, and fail before any work if the device cannot be used."""
+    """Set the threads, and refuse a device that cannot be used."""
     import torch
 
     from bntricks.training.backend import allow_tf32, check_device, keep_freed_memory
@@ -79,8 +79,8 @@ def prepare(device: str, threads: int) -> None:
 
 
 def check_target(path: Path, *, inputs: Iterable[Path | None] = (), force: bool = True) -> None:
-    """Fail before any work if a file cannot be written there, or if that would cost another one:
-    an input of the command, a file in a folder of inputs, or, without `force`, any that exists."""
+    """Refuse, before any work, a file that cannot be written, or that would replace an input of the
+    command, a file in a folder of inputs, or, without `force`, any existing file."""
     target = regular_file(path)
     for given in inputs:
         if given is not None and _would_cost(target, given):
@@ -97,7 +97,7 @@ def check_target(path: Path, *, inputs: Iterable[Path | None] = (), force: bool 
 
 
 def check_targets(paths: Sequence[Path], *, inputs: Sequence[Path] = ()) -> None:
-    """The same for several files, which must not be one."""
+    """Check several target files, which must be different."""
     for position, path in enumerate(paths):
         check_target(path, inputs=inputs)
         if any(regular_file(path) == regular_file(other) for other in paths[:position]):
@@ -132,14 +132,14 @@ def locked(path: Path) -> Iterator[bool]:
 
 
 def names_before(path: Path) -> Iterator[Path]:
-    """Where `bnt learn` keeps a model as it was before a lesson, in the order of time."""
+    """Return the names under which `bnt learn` keeps earlier models, in the order of time."""
     path = path.resolve() if path.is_symlink() else path
     for number in ("", *range(2, 1000)):
         yield path.with_name(f"{path.stem}.before{number}{path.suffix}")
 
 
 def examined(model: Model) -> str | None:
-    """What the doctor says of a model in use. A check-up that fails costs a line and no more."""
+    """Return the doctor's verdict on a model in use; a failed check-up is only a warning."""
     from bntricks.doctor.model import checkup
 
     try:

@@ -54,7 +54,7 @@ def sweep(
     grid
         Try all combinations of these values: options of a run, or the method's hyper-parameters.
     random
-        Try so many random draws, from listed values or from a range: `20 lr=0.001..0.1:log`. The
+        Draw this many cells at random, from listed values or a range: `20 lr=0.001..0.1:log`. The
         same command draws the same cells again.
     seeds
         Runs of each cell, with seeds that count up from `--seed`.
@@ -82,7 +82,7 @@ def sweep(
 
 
 def _draws(grid: tuple[str, ...], random: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
-    """How many cells are drawn, None for a grid, and what is searched."""
+    """Return how many cells are drawn, None for a grid, and what is searched."""
     if bool(grid) == bool(random):
         raise UserError("give --grid lr=0.01,0.1 or --random 20 lr=0.001..0.1:log, one of them")
     if grid:
@@ -136,7 +136,7 @@ def _write_and_show(
 def _with_files(
     config: Config, begin: list[str], imports: tuple[str, ...], data: Path | None = None
 ) -> str:
-    """A command with the options of this configuration, and the user's files where they lie."""
+    """Write a command with the options of this configuration, and the user's files."""
     from bntricks.report.commands import options, words_of
 
     plain = config.model_copy(update={"imports": {}})
@@ -147,7 +147,7 @@ def _with_files(
 
 
 def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> Path:
-    """The report of all runs, opened by the search; the page's path."""
+    """Write the report of all runs, with the search before it; return the page's path."""
     from bntricks.report.build import build
     from bntricks.report.files import write
     from bntricks.report.search import heat_map, section
@@ -163,7 +163,7 @@ def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> P
 
 
 def _heat_map(result: SearchResult) -> RichTable:
-    """Two knobs: the first one down, the second across, the best cell in bold."""
+    """Print the map of two options, the first down, the second across, the best in bold."""
     from bntricks.report.search import axis_values, worded
 
     down, across = result.cells[0].knobs
@@ -180,7 +180,7 @@ def _heat_map(result: SearchResult) -> RichTable:
 
 
 def _shade(cell: Any, best: bool, accs: list[float]) -> Text:
-    """A cell on a background that is the lighter the higher its ACC."""
+    """Shade a cell, the lighter the higher its ACC."""
     if cell is None:
         return Text("")
     if cell.acc is None:

@@ -1,5 +1,4 @@
-"""Training many runs, for `bnt study` and `bnt sweep`: where they are trained, and how that is
-shown."""
+"""Training many runs, for `bnt study` and `bnt sweep`: where, and how progress is shown."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Work(FolderOptions):
-    """Where many runs are trained, and what is written of each."""
+    """Options: where many runs are trained, and what is written of each."""
 
     workers: Count | None = None
     """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
@@ -41,7 +40,7 @@ class Work(FolderOptions):
     """Write each trained network into its run's folder, as `model.safetensors`."""
 
     def request(self, probe: ProbeName | None) -> Request:
-        """What each run is asked for."""
+        """Make the request of each run."""
         own = self.model_dump(include=set(FolderOptions.model_fields))
         return Request(**own, probe=probe, save="end" if self.save else None)
 
@@ -49,7 +48,7 @@ class Work(FolderOptions):
 def train_all(
     name: str, configs: Sequence[Config], work: Work, probe: ProbeName | None = None
 ) -> list[Record | Failure]:
-    """The runs' records, or why there is none; how far they are is shown on the way."""
+    """Train the runs, show their progress, and return their records or failures."""
     from bntricks.runs.loggers import LOGGERS
     from bntricks.sweeps.local import default_workers, sweep
     from bntricks.sweeps.once import finished, trainings
@@ -88,8 +87,7 @@ def _duration(seconds: float) -> str:
 
 
 def labels(configs: Sequence[Config]) -> list[str]:
-    """A name for each run without its seed: its method, its stream, and whatever else differs
-    and is set."""
+    """Name each run without its seed: by its method, its stream, and whatever else differs."""
     values = [{**config.model_dump(mode="json"), **config.hyper} for config in configs]
     always_named = ("method", "stream", "seed", "hyper")
     varying = [
@@ -119,7 +117,7 @@ class Board:
         self.start = time.monotonic()
 
     def take(self, event: Event) -> str | None:
-        """Note an event; the line to print if it ends a run or warns."""
+        """Take in an event; return the line to print if it ends a run or warns."""
         run, name = event["run"], f"{self.labels[event['run']]}, seed {self.seeds[event['run']]}"
         match event["event"]:
             case "progress" | "epoch" | "resumed":

@@ -49,6 +49,6 @@ def side_by_side_html(diagnoses: Diagnoses) -> str:
     )
     return (
         f'<div class="side-by-side">{verdicts}</div>'
-        + table_html(cost_table(diagnoses), "cost-table")
+        + table_html(cost_table(diagnoses), "phi-cost-table")
         + figure_html(distances_of_each(diagnoses))
     )

@@ -1,7 +1,5 @@
 """A scikit-learn classifier that learns class after class by `partial_fit`."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,7 +28,7 @@ VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
 
 
 class WrongValue(UserError, ValueError):
-    """A user's mistake, of the type that scikit-learn's tools expect."""
+    """A user's mistake, as the error that scikit-learn's tools expect."""
 
 
 class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -108,12 +106,12 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self._learn(X, y, classes, restart=not hasattr(self, "_learner"))
 
     def predict(self, X: Any) -> Array:
-        """The class of each sample, among all that were seen."""
+        """Predict the class of each sample, among all classes seen."""
         best = self._scores(X).argmax(1).numpy()
         return self.classes_[best]  # type: ignore[no-any-return]
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, a column for each of `classes_`; 0 for a class never seen."""
+        """Return probabilities, a column for each of `classes_`; 0 for a class never seen."""
         return self._scores(X).softmax(1).numpy()
 
     @property
@@ -137,7 +135,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def _scores(self, X: Any) -> Tensor:
-        """[N, classes_]; -inf for a class never seen."""
+        """Score the samples, [N, classes_]; -inf for a class never seen."""
         check_is_fitted(self)
         with _value_errors():
             x = samples(self, X)
@@ -148,7 +146,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return scores.masked_fill(~seen, -torch.inf)[:, torch.from_numpy(self._labels.order)]
 
     def _described(self, x: Tensor) -> Metadata:
-        """How such samples will be learned."""
+        """Describe how such samples will be learned."""
         check_device(str(self.device))
         random = check_random_state(self.random_state)
         is_seed = isinstance(self.random_state, Integral)
@@ -186,13 +184,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return {"width": width, **shape}
 
     def _fresh(self, metadata: Metadata, outputs: int) -> Learner:
-        """A learner that knows nothing yet."""
+        """Make a new learner."""
         images = metadata.network is not None
         name = "resnet" if images else "mlp"
         return build(metadata, name, outputs, str(self.device), self._network(images))
 
     def __getstate__(self) -> dict[str, Any]:
-        """A recipe is made of functions, which cannot be pickled; it is rebuilt from its name."""
+        """Leave out the recipe: its functions cannot be pickled, so it is rebuilt from its name."""
         state = dict(super().__getstate__())
         if "_learner" in state:
             learner: Learner = state["_learner"]
@@ -227,7 +225,7 @@ def _rate(value: Any) -> float:
 
 @contextmanager
 def _value_errors() -> Iterator[None]:
-    """Planned errors as the `ValueError` that scikit-learn's tools expect, in one line."""
+    """Turn planned errors into the `ValueError` that scikit-learn's tools expect, in one line."""
     try:
         yield
     except PlannedError as error:

@@ -1,5 +1,5 @@
-"""What users of the estimator pass, checked: samples, which become tensors, and labels of any kind,
-each of which has an output of a growing network."""
+"""The estimator's input, checked: samples, which become tensors, and labels of any kind, each of
+which gets an output of a growing network."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Array = NDArray[Any]
 
 
 def samples(estimator: BaseEstimator, X: Any) -> Tensor:
-    """Samples to predict, which must be like those it was fitted on."""
+    """Check samples to predict, which must be like those it was fitted on."""
     if _is_images(X):
         return _images(X)
     return _vectors(validate_data(estimator, X, reset=False, **_as_floats(least=1)))
 
 
 def labelled(estimator: BaseEstimator, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Array]:
-    """Samples to learn and their labels. With `reset`, they are the first, and later ones must be
-    like them."""
+    """Check samples to learn and their labels. With `reset`, they are the first, and later ones
+    must be like them."""
     if _is_images(X):
         x, labels = _images(X), column_or_1d(y, warn=True)
         check_consistent_length(x, labels)
@@ -69,7 +69,7 @@ def _vectors(array: Array) -> Tensor:
 
 
 def _images(X: Any) -> Tensor:
-    """[N, C, H, W]: uint8 as it is, floats as float32."""
+    """Convert images to [N, C, H, W]: uint8 stays, floats become float32."""
     array = np.asarray(X)
     if array.dtype.kind != "f":
         return torch.from_numpy(np.array(pixels("X", array), order="C"))
@@ -93,7 +93,7 @@ class Labels:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """The outputs in the order of their sorted labels."""
+        """The outputs, in the order of their sorted labels."""
         return np.argsort(self.outputs)
 
     @property
@@ -102,11 +102,11 @@ class Labels:
         return self.outputs[self.order]
 
     def columns(self, y: Array) -> NDArray[np.intp]:
-        """The output of each label, all of which must be known."""
+        """Return the output of each label, all of which must be known."""
         return self.order[np.searchsorted(self.classes, y)]
 
     def joined(self, y: Array, listed: Iterable[Any] | None = None) -> Labels:
-        """These and those of y. If all that may ever appear are listed, they are here now."""
+        """Add the labels of y, or all that may ever appear if they are listed."""
         present = np.unique(y)
         if listed is None:
             return self._checked(present) if self.closed else self._with(present)
@@ -142,7 +142,7 @@ NO_LABELS = Labels(np.empty(0))
 
 
 def _check_kind(present: Array, known: Array) -> None:
-    """Sorting needs labels of one kind, and numpy would silently turn numbers into text."""
+    """Refuse labels of several kinds: numpy would turn numbers into text to sort them."""
     if len(present) and len(known) and _is_text(present) != _is_text(known):
         raise UserError(
             f"labels are now like {_shown(present[:1])}, and were like {_shown(known[:1])}: "

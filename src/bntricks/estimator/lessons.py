@@ -1,11 +1,9 @@
-"""Learning from samples that do not say where a task begins: their classes decide.
+"""Learning from samples without announced tasks: their classes decide.
 
-Samples of the current task's classes continue it. All others begin a task, whose classes are
-those of the samples, new and known ones alike; a known class that has no samples this time is old,
-and left to the memory.
+Samples of the current task's classes continue it. All others begin a task, whose classes are those
+of the samples, new and known ones alike; a known class without samples is old, and left to the
+memory.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -27,8 +25,8 @@ from bntricks.training.progress import Progress
 def learn_samples(
     learner: Learner, x: Tensor, y: Tensor, *, outputs: int, lr: float, epochs: int
 ) -> None:
-    """Learn these raw samples. Labels are positions among the network's outputs, of which it has
-    this many from now on. If that fails or is interrupted, the learner is as it was."""
+    """Learn raw samples. Labels are positions among the network's outputs, of which there are now
+    `outputs`. If that fails or is interrupted, the learner stays as it was."""
     state = learner.state
     before, classes = follow(state.lesson, set(y.tolist()))
     check_room(learner, before, classes)
@@ -49,7 +47,7 @@ def learn_samples(
 
 
 def follow(lesson: Lesson, present: Collection[int]) -> tuple[Lesson, tuple[int, ...]]:
-    """The lesson to begin after, and the classes to begin, for samples of the classes present."""
+    """Return the lesson to begin after, and the classes to begin, for samples of these classes."""
     if set(present) <= set(lesson.new):
         return Lesson(lesson.t - 1, (), lesson.old, lesson.size), lesson.new
     old = tuple(label for label in lesson.seen if label not in present)
@@ -57,7 +55,7 @@ def follow(lesson: Lesson, present: Collection[int]) -> tuple[Lesson, tuple[int,
 
 
 def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> None:
-    """Some memories keep a sample of each class or task, or are shared out in advance."""
+    """Refuse more classes or tasks than a memory has room for."""
     policy, memory, tasks = learner.method.memory, learner.memory, learner.state.tasks
     if memory is None or policy is None or policy.one_each is None:
         return
@@ -75,8 +73,8 @@ def check_room(learner: Learner, before: Lesson, classes: Collection[int]) -> No
 def _taken_back(
     memory: Memory, classes: Collection[int], x: Tensor, y: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """What is stored of these classes goes back to their samples, to be chosen from again: a policy
-    that fills at a task's end expects each class and each task once."""
+    """Return stored samples of these classes to the new ones, to be chosen again: a policy that
+    fills at a task's end expects each class and task once."""
     if memory.x is None:
         return x, y
     own = torch.isin(memory.y[: memory.filled], torch.tensor(list(classes)))

@@ -1,1 +1,1 @@
-"""A model in use: made or adopted, taught class by class, kept in a file, handed to others."""
+"""Models in use: made or adopted, taught class by class, saved in a file, exported."""

@@ -1,8 +1,6 @@
 """A model around what was trained elsewhere. A network's classes get names, and old images fill the
 memory as the method would have kept them; a learner is copied with all it knows."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -131,7 +129,7 @@ def _checked_names(net: nn.Module, classes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_trainable(net: nn.Module) -> None:
-    """Fail before any training if none could succeed."""
+    """Refuse, before any training, a network that cannot be trained."""
     kinds = {each.dtype for each in net.parameters() if each.is_floating_point()}
     if other := sorted(str(kind).removeprefix("torch.") for kind in kinds - {torch.float32}):
         raise UserError(
@@ -162,7 +160,7 @@ def _checked_view(view: View, shape: tuple[int, ...]) -> Preprocessing:
 
 
 def _in_order(samples: ClassSamples, names: Sequence[str]) -> Images:
-    """Old images, labelled by the network's outputs."""
+    """Label old images by the network's outputs."""
     unknown = [name for name in samples.names if name not in names]
     if unknown:
         raise UserError(
@@ -182,7 +180,7 @@ def _select_outputs(net: nn.Module, order: Tensor) -> None:
 
 
 def _relabelled(memory: dict[str, Any], order: Tensor) -> dict[str, Any]:
-    """A copy of what is stored, with a label for each place in the order."""
+    """Copy a memory, with new labels for its classes."""
     stored = {k: v.cpu().clone() if isinstance(v, Tensor) else v for k, v in memory.items()}
     places = torch.full((int(order.max()) + 1,), -1).index_copy(0, order, torch.arange(len(order)))
     filled = stored["filled"]

@@ -107,9 +107,9 @@ def answer(
 
 
 def confidence(model: Model, scores: Tensor) -> Tensor:
-    """Return what a threshold is compared with, from 0 to 1: the probability of the likeliest class. On a
-    frozen trunk it is the share of the model's own held-out images whose highest score is no
-    higher: so a threshold of 0.05 refuses about 5% of images like those."""
+    """Return what a threshold is compared with, from 0 to 1: the probability of the likeliest
+    class. On a frozen trunk it is the share of the model's own held-out images whose highest score
+    is no higher: so a threshold of 0.05 refuses about 5% of images like those."""
     if model.frozen is None:
         return scores.softmax(1).max(1).values.double()
     own = model.frozen.highest

@@ -104,8 +104,9 @@ class Statistics:
 
 def discriminant(statistics: Statistics, shrinkage: float) -> Layer:
     """Make shrunk LDA, with every class as probable as the others; with a shrinkage of 1, it is the
-    nearest class mean. A score is how much likelier the features are of that class than of a Gaussian about the
-    centre of all classes, so the highest one says whether an image may be of any."""
+    nearest class mean. A score says how much likelier the features are of that class than of a
+    Gaussian about the centre of all classes, so the highest one tells whether an image may be of
+    any."""
     root = torch.linalg.cholesky(statistics.covariance(shrinkage))
     means, centre = statistics.means, statistics.means.mean(0)
     weight = torch.cholesky_solve((means - centre).T, root).T

@@ -1,8 +1,6 @@
 """How a model learns and how a new one is made: every option with its bounds, default and words,
 for `Model.create`, `Model.adopt` and the flags of `bnt learn`. Needs no torch."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter

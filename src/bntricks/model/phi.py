@@ -30,7 +30,7 @@ class Decision:
 
 
 def settle_phi(learner: Learner, tests: Images) -> Decision | None:
-    """Leave the network with the φ that serves best. Return None if there is nothing to decide by."""
+    """Leave the network with the φ that serves best, or as it is (None) without images to tell."""
     memory, net = learner.memory, learner.net
     if memory is None or memory.x is None or learner.method.classify.fits != "never":
         return None

@@ -1,7 +1,5 @@
-"""A lesson under way, kept in a file beside the model's, so that the same command goes on with it
-to the same bits."""
-
-from __future__ import annotations
+"""A lesson under way, kept beside the model, so that the same command continues it to the same
+bits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +27,7 @@ Keep = Callable[[dict[str, str]], Checkpoints]
 
 
 class Losses(SavedPart):
-    """Those of a `Progress`."""
+    """The losses of a `Progress`."""
 
     epochs: list[float]
     sum: float | None
@@ -37,7 +35,7 @@ class Losses(SavedPart):
 
 
 class SavedLesson(Saved):
-    """Everything that a lesson goes on from."""
+    """The state that a lesson goes on from."""
 
     step: Count = Field(gt=0)
     losses: Losses
@@ -64,7 +62,7 @@ def checkpoints(path: Path, *, seconds: float, sink: Sink) -> Keep:
 
 
 def decides_bits(model: Model, samples: ClassSamples, epochs: int, lr: float) -> dict[str, str]:
-    """All that the bits of a lesson depend on, but for the machine."""
+    """Return all that the bits of a lesson depend on, except the machine."""
     description, tensors = contents(model)
     for task in description["taught"]:
         del task["date"]  # a network may have been adopted today
@@ -87,7 +85,7 @@ def decides_bits(model: Model, samples: ClassSamples, epochs: int, lr: float) ->
 def restored(
     kept: Checkpoints, learner: Learner, lesson: Lesson, samples: Tensor, epochs: int
 ) -> SavedLesson | None:
-    """What this lesson goes on from, with the learner as it was there; None if it has to begin."""
+    """Restore the state this lesson goes on from; None if it has to begin."""
     state = kept.load()
     if state is None:
         return None
@@ -103,7 +101,7 @@ def restored(
 
 
 def saving(kept: Checkpoints, learner: Learner, progress: Progress) -> Save:
-    """Save the lesson at a position. If that fails, it goes on, and its reader is told."""
+    """Save the lesson at a position. A failure to save is a warning, and the lesson goes on."""
 
     def save(position: Position, now: bool) -> None:
         if not (now or kept.due()) or learner.method.runs_over_a_moving_memory:

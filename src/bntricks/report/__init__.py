@@ -27,8 +27,8 @@ def write_report(
     command: str | None = None,
     metrics: Iterable[str] = (),
 ) -> Path:
-    """Build a report and write it into a folder; the page's path. With a study and its scale there
-    are verdicts too; `metrics` choose the columns of the results."""
+    """Build a report, write it into a folder, and return the page's path. With a study and its
+    scale there are verdicts too; `metrics` choose the columns of the results."""
     # Here, as charts are slow to import, and others need no more of this package than a table.
     from bntricks.report.build import build
     from bntricks.report.files import write

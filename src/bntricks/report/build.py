@@ -1,7 +1,5 @@
-"""From records to one `Report`: everything that tables, charts, page and terminal show, computed
-once. Whoever shows a report only renders it."""
-
-from __future__ import annotations
+"""Builds one `Report` from records: everything that tables, charts, page and terminal show,
+computed once. All others only render it."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +42,7 @@ class StreamPart:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What some runs say, and what becomes of a study's claims if it is about a study."""
+    """The content of a report, with verdicts if it is about a study."""
 
     title: str
     summary: str
@@ -72,7 +70,7 @@ class Report:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """All of them."""
+        """All figures of all parts."""
         claims = () if self.verdict_figure is None else (self.verdict_figure,)
         return (*claims, *(f for part in self.streams for f in part.figures), *self.maps)
 
@@ -85,8 +83,8 @@ def build(
     command: str | None = None,
     metrics: Iterable[str] = (),
 ) -> Report:
-    """The report of these runs. With a study and its scale, its claims are judged. The `metrics` of
-    the table of results are those of `runs.metrics.SHOWN`, unless others are chosen."""
+    """Build the report of these runs. With a study and its scale, its claims are judged. The
+    `metrics` in the table of results are by default those of `runs.metrics.SHOWN`."""
     groups = group(records)
     if not groups:
         raise UserError("no runs to report: train some with `bnt run` or `bnt study`")
@@ -117,8 +115,8 @@ def build(
 
 
 def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
-    """A part for each stream; where sizes of the memory are compared, one that compares them and
-    one for each size."""
+    """Make a part for each stream or, where sizes of the memory are compared, one for the
+    comparison and one for each size."""
     names: set[str] = set()
     for stream, groups in streams.items():
         title = stream_title(stream)
@@ -145,7 +143,7 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
 
 
 def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:
-    """The groups of one size, and those without a memory, under names that do not repeat it."""
+    """Select the groups of one size, and those without a memory, under labels without the size."""
     if memory is None:
         return list(groups)
     return [
@@ -156,7 +154,7 @@ def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:
 
 
 def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:
-    """The figures under names that are safe on any disk, and that no two share."""
+    """Give figures distinct names that are safe on any disk."""
     for figure in figures:
         plain = re.sub(r"[^a-z0-9]+", "-", figure.name.lower()).strip("-")
         name, number = plain, 1

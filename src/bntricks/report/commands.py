@@ -1,6 +1,4 @@
-"""The command that makes a run again, from its record: every knob that is not at its default."""
-
-from __future__ import annotations
+"""The command that makes a run again, from its record: every option that is not at its default."""
 
 from typing import Any
 
@@ -10,17 +8,17 @@ from bntricks.runs.record import Record
 
 
 def command(record: Record) -> str:
-    """A line for the shell."""
+    """Write the command for a shell."""
     return run_command(record.config)
 
 
 def run_command(config: Config) -> str:
-    """The same for a run that has no record yet."""
+    """Write the command of a run that has no record yet."""
     return command_line([*start(config.ranks), "run", *options(config)])
 
 
 def options(config: Config) -> list[str]:
-    """Its options, as words on the command line."""
+    """List the run's options as words on the command line."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
     hyper, imports, _ = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
@@ -32,14 +30,14 @@ def options(config: Config) -> list[str]:
 
 
 def start(ranks: int) -> list[str]:
-    """The words that `run` comes after. A run that was split is split by torchrun again."""
+    """Return the words before `run`: a run on several processes is started by torchrun."""
     if ranks == 1:
         return ["bnt"]
     return ["torchrun", "--nproc-per-node", str(ranks), "-m", "bntricks"]
 
 
 def caveat(record: Record) -> str:
-    """What the command cannot say: a record does not keep where its images lay."""
+    """Say what the command lacks: a record does not keep the place of its images."""
     data = record.data
     if not data.cut_down and data.official_images is not None:
         return ""
@@ -48,7 +46,7 @@ def caveat(record: Record) -> str:
 
 
 def words_of(key: str, value: Any) -> list[str]:
-    """An option with its value, as words on the command line."""
+    """Write an option with its value as words on the command line."""
     name = f"--{key.replace('_', '-')}"
     if value is True:
         return [name]

@@ -10,7 +10,7 @@ from functools import partial
 
 import altair as alt
 
-from bntricks.report.figures.figure import ACCURACY, COLOURS, TIP_SEEDS, Figure, Row, titled
+from bntricks.report.figures.figure import ACCURACY, TIP_SEEDS, Figure, Row, titled
 from bntricks.report.groups import Group
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
@@ -32,6 +32,8 @@ FINDINGS = (
 DIGITS = 1
 """Of a gain as printed. No word about it rests on digits that nobody sees."""
 BAR = 15
+PART_COLOURS = ("#009E73", "#E69F00")
+"""Of old and newest classes, which are no method's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ def old_and_new(groups: Sequence[Group]) -> Figure:
             TIP_SEEDS,
         ],
     )
-    colours = alt.Scale(domain=list(PARTS), range=list(COLOURS[: len(PARTS)]))
+    colours = alt.Scale(domain=list(PARTS), range=list(PART_COLOURS))
     bar = base.mark_bar().encode(
         x=x("acc:Q"), color=alt.Color("part:N", title=None, scale=colours, sort=list(PARTS))
     )

@@ -1,7 +1,5 @@
-"""A report on disk: tables as Markdown, CSV and LaTeX, figures as SVG, PDF and PNG with the CSV
-behind them, and the page. It is written whole or not at all."""
-
-from __future__ import annotations
+"""A report on disk: tables as Markdown, CSV and LaTeX, figures as SVG, PDF and PNG with their data
+as CSV, and the page. It is written whole or not at all."""
 
 import json
 import re
@@ -52,8 +50,8 @@ REFERENCE = re.compile(rb"(\d+) 0 R\b")
 
 
 def offline(figure: Figure) -> dict[str, Any]:
-    """How to draw a figure without a network. Names at the ends of lines need no legend, and a
-    legend has as many columns as there is room for."""
+    """Return a figure's spec for drawing without a network. Names at the ends of lines replace the
+    legend; otherwise it has as many columns as fit."""
     columns = max(1, int(WIDTH / (figure.spec["usermeta"]["name"] + SYMBOL)))
     legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11}
     legend |= {"labelLimit": 0, "symbolLimit": 0}
@@ -69,8 +67,8 @@ def write(
     figures: Sequence[Figure] = (),
     warn: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Write all of it into a folder; the page's path. The page begins with `opening`, whose own
-    figures are saved beside the report's. A figure that cannot be drawn is reported to `warn`."""
+    """Write a report into a folder and return the page's path. The page begins with `opening`,
+    whose figures are saved too. Figures that cannot be drawn are reported to `warn`."""
     contents = {name: text.encode() for name, text in table_files(report).items()}
     runs = Records(record for group in report.groups for record in group.records)
     rows = [row.values() for row in runs.rows()]
@@ -87,8 +85,7 @@ def write(
 
 
 def table_files(report: Report) -> dict[str, str]:
-    """The tables by file: as the paper prints them for reading and for LaTeX, and as long lists for
-    programs."""
+    """Write the tables by file: in the paper's form, and as long lists for programs."""
     files = {
         "results.md": to_markdown(report.form),
         "results.tex": to_latex(report.form),
@@ -104,8 +101,8 @@ def table_files(report: Report) -> dict[str, str]:
 
 
 def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
-    """Write all of these files or none; the page's path. What only an earlier report wrote is
-    removed, unless somebody has changed it since."""
+    """Write all of these files or none, and return the page's path. Files of an earlier report are
+    removed unless they have been changed since."""
     written = {name: sha256(content).hexdigest() for name, content in contents.items()}
     contents = {**contents, WRITTEN: json.dumps(written, indent=1).encode()}
     places = {folder / name: content for name, content in contents.items()}
@@ -118,7 +115,7 @@ def write_whole(folder: Path, contents: Mapping[str, bytes]) -> Path:
 
 
 def _outdated(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Path]:
-    """What an earlier report left in this folder, and this one does not have."""
+    """List files of an earlier report in this folder that this one does not have."""
     try:
         earlier = parse_json(text_bytes(folder / WRITTEN))
     except (OSError, ValueError):
@@ -133,7 +130,7 @@ def _outdated(folder: Path, contents: Mapping[str, bytes]) -> Iterator[Path]:
 
 @contextmanager
 def _writing_to(folder: Path) -> Iterator[None]:
-    """What goes wrong on the disk is said with the folder's name."""
+    """Add the folder's name to disk errors."""
     try:
         yield
     except OSError as error:
@@ -144,7 +141,7 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def svg(figure: Figure) -> bytes:
-    """The same figure is the same file, whatever was drawn before it."""
+    """Draw a figure as SVG, with the same bytes whatever was drawn before."""
     with _drawing(figure):
         drawn = vl_convert.vegalite_to_svg(json.dumps(figure.spec), **offline(figure))
     numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))  # anew in each file
@@ -152,7 +149,7 @@ def svg(figure: Figure) -> bytes:
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:
-    """The figure's four files by name."""
+    """Render a figure's four files, by name."""
     drawn = svg(figure)
     rows = [row.values() for row in figure.rows]
     with _drawing(figure):
@@ -167,7 +164,7 @@ def rendered(figure: Figure) -> dict[str, bytes]:
 
 @contextmanager
 def _drawing(figure: Figure) -> Iterator[None]:
-    """What the chart library refuses is said with the figure's name."""
+    """Add the figure's name to errors of the chart library."""
     try:
         yield
     except ValueError as error:
@@ -176,8 +173,8 @@ def _drawing(figure: Figure) -> Iterator[None]:
 
 
 def pdf(svg: str) -> bytes:
-    """An SVG as a PDF that is the same in every process: the library writes fonts, with all that
-    they refer to, in the order of a hash table; here everything is in the order of its need."""
+    """Convert SVG to PDF, with the same bytes in every process: the library orders fonts by a hash
+    table, here objects are in the order of use."""
     content = vl_convert.svg_to_pdf(svg)
     begin, trailer = content.index(b"\n\n") + 2, content.rindex(b"trailer\n")
     objects = {n: (NAMED.sub(_sorted, head), rest) for n, head, rest in OBJECT.findall(content)}

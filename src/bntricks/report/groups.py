@@ -1,8 +1,7 @@
-"""Runs that differ in nothing but the seed: what a mean is taken over, and what it is called.
+"""Groups of runs that differ in the seed alone, over which means are taken, and their labels.
 
-Two groups are comparable if they learned the same images under the same protocol. A label names
-the method and, where groups differ, the knobs in which this one departs from the usual, so no two
-groups of a stream share one.
+Two groups are comparable if they learned the same images under the same protocol. A label names the
+method and, where groups differ, its unusual options, so that all labels of a stream differ.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ class Group:
 
     @property
     def unsized(self) -> str:
-        """The label without the memory's size, for where that is said of all."""
+        """The label without the memory's size."""
         return f"{self.method} ({self.variant})" if self.variant else self.method
 
     @property
     def cut_down(self) -> bool:
-        """Learned from less than the official data, and so not comparable with the paper."""
+        """Whether it learned from less than the official data, which the paper did not."""
         return self.records[0].data.cut_down
 
     @property
     def joint(self) -> bool:
-        """Trained on all tasks at once: an upper bound, not a competitor."""
+        """Whether it learned all tasks at once: an upper bound, not a competitor."""
         return any(row[task] is None for task, row in enumerate(self.records[0].accuracy))
 
     def values(self, name: str) -> list[float]:
-        """A metric, or another number of a record, of every run that has it."""
+        """Return a metric, or another number of a record, of every run that has it."""
         return list(by_seed(self.records, name).values())
 
     def mean(self, name: str) -> float | None:
@@ -63,12 +62,12 @@ class Group:
         return sd(self.values(name))
 
     def differences(self, other: Group) -> set[str]:
-        """Knobs in which they differ, but for those that one of two methods does not have."""
+        """List the options in which two groups differ, except those that one method lacks."""
         differing = {key for key in self.knobs if self.knobs[key] != other.knobs[key]}
         return differing if self.method == other.method else differing - self._unshared(other)
 
     def comparable(self, other: Group) -> bool:
-        """Whether they differ in the method alone, and in knobs that one of them does not have."""
+        """Whether two groups differ in the method alone, and in options that one method lacks."""
         return not self.differences(other) - self._unshared(other)
 
     def _unshared(self, other: Group) -> set[str]:
@@ -78,7 +77,7 @@ class Group:
 
 
 def group(records: Iterable[Record]) -> list[Group]:
-    """The groups, streams in alphabetical order, methods in the paper's."""
+    """Group runs, with streams in alphabetical order and methods in the paper's."""
     by_protocol: dict[str, list[Record]] = {}
     for record in unique(records).values():
         protocol = record.config.model_copy(update={"seed": 0})
@@ -88,7 +87,7 @@ def group(records: Iterable[Record]) -> list[Group]:
 
 
 def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
-    """The same groups, stream by stream."""
+    """Arrange groups by stream."""
     streams: dict[str, list[Group]] = {}
     for each in groups:
         streams.setdefault(each.stream, []).append(each)
@@ -96,8 +95,8 @@ def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
 
 
 def best(groups: Sequence[Group]) -> list[bool]:
-    """For each, whether no comparable group has a higher mean of ACC. A group without rivals is not
-    best, and joint training does not compete."""
+    """Say, for each group, whether no comparable one has a higher mean ACC. Groups without rivals
+    and joint training do not count."""
     accs = [each.mean("acc") or 0.0 for each in groups]
     marks = []
     for each, own in zip(groups, accs, strict=True):
@@ -111,7 +110,7 @@ def best(groups: Sequence[Group]) -> list[bool]:
 
 
 def cut_down_label(groups: Iterable[Group]) -> str:
-    """What to say beside our numbers: nothing, if the data was complete."""
+    """Return a remark for our numbers; empty if the data was complete."""
     kinds = {each.cut_down for each in groups}
     if True not in kinds:
         return ""
@@ -119,7 +118,7 @@ def cut_down_label(groups: Iterable[Group]) -> str:
 
 
 def stream_title(name: str) -> str:
-    """The paper's name of a stream, where it has one."""
+    """Return the paper's name of a stream, if it has one."""
     return STREAMS.get(name, name)
 
 
@@ -138,7 +137,7 @@ def _unlabelled(runs: Sequence[Record]) -> Group:
 
 
 def _labelled(own: Group, groups: Sequence[Group]) -> Group:
-    """A knob tells groups of one stream apart unless only one of two methods has it."""
+    """Label groups by the options that distinguish those of one stream."""
     beside = [other for other in groups if other.stream == own.stream]
     telling = set().union(*(own.differences(other) for other in beside))
     texts = {
@@ -155,7 +154,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
 
 
 def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
-    """Whether a knob needs no words: it is the paper's or, if no group has that, that of most."""
+    """Whether an option's value is the paper's or, if no group has that, the most frequent one."""
     values = [each.knobs[key] for each in beside]
     if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
         return bool(value == _DEFAULTS[key])
@@ -167,7 +166,7 @@ def _in_brackets(name: str, remark: str) -> str:
 
 
 def _data_text(own: Group, beside: Sequence[Group]) -> str:
-    """How many images there are to learn from, if that tells the data apart."""
+    """Say how many images there are to learn from, if that distinguishes the data."""
     counts = {each.knobs["data"]: each.records[0].data.images["train"] for each in beside}
     fingerprint = own.knobs["data"]
     if len(set(counts.values())) < len(counts):
@@ -194,6 +193,6 @@ def _order(each: Group) -> tuple[Any, ...]:
 
 @cache
 def _paper_order() -> dict[str, int]:
-    """Table 3 has most methods; what it lacks comes after."""
+    """Return the order of methods in Table 3, with others after them."""
     entries = sorted(load_reported().entries(), key=lambda entry: entry.table != 3)
     return {method: rank for rank, method in enumerate(dict.fromkeys(e.method for e in entries))}

@@ -1,7 +1,4 @@
-"""What a report opens with, in words: what was asked, at which scale, how the claims fared, and
-what is missing."""
-
-from __future__ import annotations
+"""The opening of a report, in words: its question, its scale, its claims, and what is missing."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -58,14 +55,14 @@ def counted(number: int, noun: str) -> str:
 
 
 def claims_title(study: Study) -> str:
-    """What the rows of its verdicts are."""
+    """Title the verdicts of a study."""
     if not study.artefacts:
         return "The study's claims"
     return "The paper's claims" if study.of_the_paper else "What the paper leaves open"
 
 
 def moved(study: Study, groups: Sequence[Group]) -> bool:
-    """Whether it was run on none of its streams, which its claims are about."""
+    """Whether a study was run on none of the streams that its claims are about."""
     return not any(group.stream in study.streams for group in groups)
 
 
@@ -110,7 +107,7 @@ def _missing(groups: Sequence[Group], study: Study, scale: ScaleName) -> list[st
 def _missing_on(
     stream: str, groups: Sequence[Group], study: Study, scale: ScaleName
 ) -> Iterator[str]:
-    """What a stream lacks; of what is left out for its cost, nothing is missing."""
+    """Say what a stream lacks, except pairs that are left out for their cost."""
     title, wanted = stream_title(stream), study.scale[scale].seeds
     if not groups:
         yield f"{title}: no runs."

@@ -1,7 +1,5 @@
-"""Two runs, or two sets of runs, beside each other: what differs in their configuration, and what
-differs in their results, seed by seed. Differences are A minus B."""
-
-from __future__ import annotations
+"""Two runs, or two sets of runs, side by side: how their configurations and results differ, seed by
+seed. Differences are A minus B."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +28,7 @@ UNPAIRED = "Runs of no common seed are not paired: there is no difference to est
 
 @dataclass(frozen=True, slots=True)
 class PairReport:
-    """What a pair differs by: tables, and figures of both sides."""
+    """The differences of a pair, as tables, and figures of both sides."""
 
     title: str
     configuration: Table
@@ -44,8 +42,8 @@ class PairReport:
 
 
 def compare(a: Places, b: Places, metrics: Iterable[str] = ()) -> list[PairReport]:
-    """What the runs in one place have more of than those in another, for each pair of groups: the
-    only ones there are, or else those of the same method and stream."""
+    """Compare the runs in two places, for each pair of groups: the only ones there are, or those of
+    the same method and stream."""
     names = chosen(metrics)
     return [
         PairReport(
@@ -60,7 +58,7 @@ def compare(a: Places, b: Places, metrics: Iterable[str] = ()) -> list[PairRepor
 
 
 def write_page(reports: Sequence[PairReport], path: Path, command: str | None = None) -> None:
-    """One HTML file with all of it."""
+    """Write all comparisons as one HTML file."""
     from bntricks.report.page.html import Section, figure_html, page_html, table_html
 
     sections = []
@@ -77,7 +75,7 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
 
 
 def labelled(pair: Pair) -> list[Group]:
-    """The groups under labels that say which is which, as variants: these look different."""
+    """Label the groups by their sides, as variants, so that they look different."""
     return [
         replace(each, label=f"{side}: {each.method}", variant=side)
         for side, each in zip(SIDES, pair, strict=True)
@@ -110,7 +108,7 @@ def _title(pair: Pair) -> str:
 
 
 def _configuration(pair: Pair) -> Table:
-    """Knobs, data and versions in which they differ."""
+    """Tabulate the options, data and versions in which they differ."""
     sides: list[dict[str, Any]] = [{**each.knobs, **each.records[0].versions} for each in pair]
     names = dict.fromkeys(key for side in sides for key in side)
     rows = tuple(
@@ -148,7 +146,7 @@ def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
 
 
 def _curve(pair: Pair) -> Table:
-    """ACC after each task."""
+    """Tabulate ACC after each task."""
     sides = [[record.metrics["acc_after_each_task"] for record in each.records] for each in pair]
     tasks = max(len(accs) for side in sides for accs in side)
     rows = tuple(

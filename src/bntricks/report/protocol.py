@@ -1,9 +1,6 @@
-"""Which options of a run decide what it can be compared with: where it departs from the paper's
-protocol, whose numbers stand beside ours only where nothing does; which runs are a study's, and
-what they do differently from what it says; and that runs of different protocols are never compared.
-"""
-
-from __future__ import annotations
+"""Which runs may be compared: departures from the paper's protocol, which exclude its numbers; the
+runs that belong to a study, and how they differ from it; and the rule that runs of different
+protocols are never compared."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
@@ -16,15 +13,14 @@ from bntricks.runs.config import Config
 
 
 def paper_numbers(group: Group) -> Entry | None:
-    """The paper's result of the same runs, None where the protocol or the tables differ."""
+    """Find the paper's result of the same runs; None if the protocol differs."""
     if departures(group):
         return None
     return load_reported().find(group.method, group.stream, group.knobs["memory"])
 
 
 def departures(*groups: Group) -> list[str]:
-    """Each knob that is not the paper's, with all values and the paper's, in the order of the
-    options."""
+    """List each option that differs from the paper's, with all values and the paper's."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for group in groups:
         for name, own, usual in _departures(group):
@@ -34,7 +30,7 @@ def departures(*groups: Group) -> list[str]:
 
 
 def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
-    """By name, our value and the paper's."""
+    """List our values and the paper's, by option."""
     default, reported = Config().model_dump(mode="json"), load_reported()
     skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
     protocol = Config.options(changes="protocol") - skipped
@@ -51,7 +47,7 @@ def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
 
 
 def protocol_notes(groups: Iterable[Group]) -> list[str]:
-    """Why rows stand without the paper's numbers, if any do."""
+    """Explain why rows lack the paper's numbers, if any do."""
     texts = departures(*groups)
     if not texts:
         return []
@@ -59,8 +55,7 @@ def protocol_notes(groups: Iterable[Group]) -> list[str]:
 
 
 def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
-    """The runs of one side: its method, its stream, and its values of the knobs that the study's
-    variants turn."""
+    """Find the runs of one side, by its method, its stream, and its variant of the study."""
     wanted = study.variable(scale, side)
     return [
         group
@@ -71,14 +66,13 @@ def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group
 
 
 def _has(group: Group, key: str, value: Any) -> bool:
-    """Whether these runs are those with this value: without a memory, they are of any size."""
+    """Whether these runs have this value; runs without a memory have any size."""
     unused = group.knobs["memory"] is None and key in Config.options(of="memory")
     return unused or bool(group.knobs[key] == value)
 
 
 def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
-    """Options that decide a result and that the study would set differently: the value that these
-    runs have, and the study's."""
+    """List options that decide results and differ from the study's: our value, and the study's."""
     stream = side.stream if side.stream in study.streams else study.streams[0]
     default = Config().model_dump(mode="json")
     wanted = {**default, **study.values(scale, stream, side.variant)}
@@ -98,7 +92,7 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
 def changed_protocol(
     groups: Sequence[Group], study: Study | None, scale: ScaleName | None
 ) -> list[str]:
-    """A note on what the runs of a study do differently from what it says, if they do."""
+    """Note how runs of a study differ from its protocol, if they do."""
     if study is None or scale is None or not study.streams:
         return []
     found: dict[str, None] = {}
@@ -113,7 +107,7 @@ def changed_protocol(
 
 
 def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
-    """Whether its knobs are those of the smoke scale, although the report is to be of another."""
+    """Whether a group's options are those of the smoke scale, in a report of another."""
     if "smoke" not in study.scale:
         return False
     smoke, wanted = (
@@ -126,8 +120,7 @@ def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
 
 
 def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
-    """A side is one group, as two groups of a method differ in their protocol. Sides may differ in
-    their methods and in what the study's variants change."""
+    """Refuse sides of several groups, or that differ in more than methods and variants."""
     varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
     for matching in sides:
         if len(matching) > 1:
@@ -137,7 +130,7 @@ def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[
 
 
 def _refuse(a: Group, b: Group, keys: set[str]) -> None:
-    """Two groups that differ in these knobs, if there are any."""
+    """Refuse two groups that differ in any of these options."""
     differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
     if "data" in keys:
         differences.append("the images they learned")

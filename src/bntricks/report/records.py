@@ -1,5 +1,5 @@
-"""The records that a report is made of: each run once, and no run with two different results; and
-every number of theirs in one table, a row each, for pandas, R or a spreadsheet."""
+"""The records of a report, each run once and without contradictions, and all their numbers as one
+table for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Row = dict[str, Any]
 
 
 class Records(list[Record]):
-    """Runs that were read, and their numbers as a table."""
+    """Runs that were loaded, and their numbers as a table."""
 
     def rows(self) -> list[Row]:
-        """Every number of every run as a row by column; what a run did not measure has none. The
-        columns are always the same, so the rows of two folders can be put together."""
+        """Return every number of every run, a row each; missing ones are None. The columns are
+        always the same, so rows of two folders can be joined."""
         rows = []
         for record in self:
             config = record.config
@@ -40,7 +40,7 @@ class Records(list[Record]):
         return rows
 
     def frame(self) -> pandas.DataFrame:
-        """The same as a pandas frame."""
+        """Return the rows as a pandas frame."""
         try:
             import pandas
         except ImportError:
@@ -51,8 +51,9 @@ class Records(list[Record]):
 
 
 def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
-    """The runs in this place, or in these, each once: record files, run folders, or folders of run
-    folders. A list of `Record`; `load_records("runs").frame()` is a pandas frame of all numbers."""
+    """Load the runs in one or several places, each once: record files, run folders, or folders of
+    run folders. The result is a list of `Record`; `load_records("runs").frame()` is a pandas frame
+    of all numbers."""
     return Records(with_readings(read_all(paths)))
 
 
@@ -66,15 +67,14 @@ def read_all(paths: Path | str | Iterable[Path | str]) -> list[Record]:
 
 
 def with_readings(runs: Sequence[Record]) -> list[Record]:
-    """Every run once, and every reading of one that is not a run of its own as well. Of a run that
-    was trained again with different bits, the first training counts."""
+    """Return every run once, and every reading that is not a run of its own. Of a run that was
+    trained again with different bits, the first training counts."""
     readings = unique(row for run in runs for row in run.rows()[1:])
     return list({**readings, **unique(map(first_training, runs))}.values())
 
 
 def unique(records: Iterable[Record]) -> dict[str, Record]:
-    """Every run once, by its identity. Different results of the same run are an error: nobody knows
-    which to believe."""
+    """Return every run once, by its identity. Different results of the same run are an error."""
     by_identity: dict[str, Record] = {}
     for record in records:
         identity = record.config.identity(record.data.fingerprint)
@@ -89,7 +89,7 @@ def unique(records: Iterable[Record]) -> dict[str, Record]:
 
 
 def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
-    """This number of every run that has it."""
+    """Return this number of every run that has it, by seed."""
     numbers = {record.seed: record.value(metric) for record in records}
     return {seed: number for seed, number in numbers.items() if number is not None}
 

@@ -1,7 +1,5 @@
-"""A search for hyper-parameters: what each cell reached, which is best and how surely, and the
-command that trains the best on all training images."""
-
-from __future__ import annotations
+"""The result of a search for hyper-parameters: the result of each cell, the best and how certain it
+is, and the command that trains it on all training images."""
 
 from dataclasses import dataclass, replace
 from html import escape
@@ -21,7 +19,7 @@ from bntricks.runs.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Values of the knobs that are searched, and the runs made with them."""
+    """Values of the searched options, and the runs with them."""
 
     knobs: dict[str, Any]
     records: tuple[Record, ...]
@@ -42,13 +40,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What came of a search, cell by cell in the order of the search."""
+    """The result of a search, cell by cell in the order of the search."""
 
     cells: tuple[Cell, ...]
 
     @property
     def ranked(self) -> list[Cell]:
-        """The cells of which every run has finished, best first; of two equal ones, the earlier."""
+        """The cells whose runs have all finished, best first; of two equal ones, the earlier."""
         whole = [cell for cell in self.cells if cell.records and not cell.failed]
         return sorted(whole, key=lambda cell: -(cell.acc or 0.0))
 
@@ -58,7 +56,7 @@ class SearchResult:
 
     @property
     def lead(self) -> Estimate:
-        """What the best cell has more of than the next one, seed by seed."""
+        """The difference of the best cell and the next, seed by seed."""
         if len(self.ranked) < 2:
             return Estimate()
         first, second = (by_seed(cell.records, "acc") for cell in self.ranked[:2])
@@ -66,13 +64,13 @@ class SearchResult:
 
     @property
     def config(self) -> Config | None:
-        """The best cell's configuration, to be trained on all training images."""
+        """The best cell's configuration, for training on all training images."""
         if self.best is None:
             return None
         return self.best.records[0].config.model_copy(update={"validation": None})
 
     def __str__(self) -> str:
-        """Which cell is best, and whether that is sure."""
+        """Name the best cell, and say whether that is certain."""
         if self.best is None:
             return "No cell has finished all of its runs."
         text = f"Best on validation images: {self.best} (ACC {self.best.acc:.1f})"
@@ -87,7 +85,7 @@ class SearchResult:
 
 
 def command(result: SearchResult) -> str | None:
-    """What trains the best cell on all training images, and tests it on the test images."""
+    """Write the command that trains the best cell on all training images, and tests it."""
     return None if result.config is None else run_command(result.config)
 
 
@@ -96,7 +94,7 @@ def worded(value: Any) -> str:
 
 
 def table(result: SearchResult) -> Table:
-    """A row for each cell, best first; those that failed come last."""
+    """Tabulate cells, best first; those that failed come last."""
     best = result.best
     rest = [cell for cell in result.cells if cell.failed or not cell.records]
     rows = [
@@ -113,7 +111,7 @@ def table(result: SearchResult) -> Table:
 
 
 def heat_map(result: SearchResult) -> Figure | None:
-    """ACC by the values of two knobs; None if these cells make no map, or none has finished."""
+    """Tabulate ACC by the values of two options; None if these cells make no map."""
     if not is_map(result):
         return None
     names = list(result.cells[0].knobs)
@@ -156,7 +154,7 @@ def heat_map(result: SearchResult) -> Figure | None:
 
 
 def is_map(result: SearchResult) -> bool:
-    """Whether two knobs were searched, and at least half of their combinations tried."""
+    """Whether two options were searched, and at least half of their combinations tried."""
     knobs = list(result.cells[0].knobs)
     if len(knobs) != 2:
         return False
@@ -165,14 +163,14 @@ def is_map(result: SearchResult) -> bool:
 
 
 def axis_values(result: SearchResult, knob: str) -> list[Any]:
-    """The values of a knob in the order of an axis: numbers by size, others as they came."""
+    """Order the values of an option for an axis: numbers by size, others as they came."""
     values = list(dict.fromkeys(cell.knobs[knob] for cell in result.cells))
     numeric = all(isinstance(value, int | float) for value in values)
     return sorted(values) if numeric else values
 
 
 def section(result: SearchResult, made_by: str | None) -> Section:
-    """The search as the first part of a report's page."""
+    """Render the search as the first part of a report's page."""
     figure = heat_map(result)
     parts = [
         f"<p>{escape(str(result))}</p>",

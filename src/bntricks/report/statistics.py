@@ -1,12 +1,10 @@
-"""The statistics of a comparison, on plain numbers: what runs of the same seeds differ by.
+"""The statistics of a comparison: differences between runs of the same seeds.
 
 Two runs of one seed share initial weights, order and crops, so differences are taken seed by seed.
-Interval and p-value are of one test, Student's, so they never disagree: p is below 5% where the 95%
-interval leaves out what is tested. It assumes that differences over seeds are roughly normal. One
-seed has neither interval nor p-value.
+Interval and p-value are of the same test, Student's, so they never disagree: p is below 5% where
+the 95% interval excludes the tested value. It assumes that differences over seeds are roughly
+normal. One seed has neither interval nor p-value.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from bntricks.intervals import CONFIDENCE
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over seeds, its interval, and the p-value of the hypothesis that was tested."""
+    """A mean over seeds, its interval, and the p-value of the tested hypothesis."""
 
     mean: float | None = None
     low: float | None = None
@@ -29,17 +27,17 @@ class Estimate:
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The mean; None if there are no values."""
+    """Return the mean; None if there are no values."""
     return float(np.mean(values)) if len(values) else None
 
 
 def sd(values: Sequence[float]) -> float | None:
-    """The sample standard deviation, divided by n - 1; None for fewer than two values."""
+    """Return the sample standard deviation, divided by n - 1; None for fewer than two values."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def contrast(terms: Sequence[tuple[float, Mapping[int, float]]]) -> list[float]:
-    """The weighted sum of several sides' values, for each seed that all of them have."""
+    """Return the weighted sum of several sides' values, for each seed that all of them have."""
     common = set.intersection(*(set(values) for _, values in terms))
     return [sum(weight * values[seed] for weight, values in terms) for seed in sorted(common)]
 
@@ -47,9 +45,9 @@ def contrast(terms: Sequence[tuple[float, Mapping[int, float]]]) -> list[float]:
 def estimate(
     differences: Sequence[float], margin: float = 0.0, *, one_sided: bool = False
 ) -> Estimate:
-    """What the differences of some seeds say: Student's interval of their mean, and the two-sided
-    p-value of a mean of 0. With a margin, of a mean at the nearer of its two ends: small where the
-    mean lies surely inside, or surely outside. A `one_sided` margin has its positive end only."""
+    """Estimate the mean difference by Student's interval, with the two-sided p-value of a mean of
+    0. With a margin, the hypothesis is a mean at the nearer of its two ends: p is small if the mean
+    is certainly inside, or certainly outside. A `one_sided` margin has its positive end only."""
     centre, spread, n = mean(differences), sd(differences), len(differences)
     if centre is None or spread is None:
         return Estimate(centre, n=n)
@@ -61,13 +59,13 @@ def estimate(
 
 
 def difference(a: Mapping[int, float], b: Mapping[int, float]) -> Estimate:
-    """What A has more of than B, over the seeds that both have."""
+    """Estimate the difference of A and B over the seeds that both have."""
     return estimate(contrast([(1.0, a), (-1.0, b)]))
 
 
 def welch(terms: Sequence[tuple[float, float, float]], n: int) -> tuple[float, float]:
-    """The interval of a weighted sum of means, each given as weight, mean and standard deviation
-    over n runs of its own."""
+    """Return the interval of a weighted sum of means, each given as weight, mean and standard
+    deviation over n independent runs."""
     centre = sum(weight * mean for weight, mean, _ in terms)
     variances = [weight**2 * sd**2 / n for weight, _, sd in terms]
     total = sum(variances)
@@ -79,8 +77,7 @@ def welch(terms: Sequence[tuple[float, float, float]], n: int) -> tuple[float, f
 
 
 def holm(ps: Sequence[float | None]) -> list[float | None]:
-    """Holm's adjustment for testing all of these at once. Those without a p-value stay without,
-    and do not count."""
+    """Adjust p-values for testing all of them at once (Holm). None stays None."""
     known = sorted((p, index) for index, p in enumerate(ps) if p is not None)
     adjusted: list[float | None] = [None] * len(ps)
     least = 0.0
@@ -91,7 +88,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def equivalent(low: float, high: float, margin: float) -> bool | None:
-    """Whether an interval lies inside ±margin: True, False if wholly outside, None if across."""
+    """Say whether an interval lies inside ±margin: True, False (outside), or None (across)."""
     if -margin < low and high < margin:
         return True
     return False if low > margin or high < -margin else None

@@ -1,12 +1,10 @@
-"""Does what the paper claims hold in our runs? One judgement per claim: the 95% interval of the
-difference over seeds says which way it points, and the same test's p-value, adjusted for all claims
-of the study, says whether that is confirmed or only suggested. Both count as they are printed.
+"""Verdicts on the paper's claims from our runs. The 95% interval of a difference over seeds gives
+the direction, and the same test's p-value, adjusted for all claims of the study, says whether that
+is confirmed or only suggested. Both count as printed.
 
 Runs of different protocols or data are never averaged or compared: such a mixture is an error.
 Fewer than three seeds, and runs of the smoke scale, are shown but not judged.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -56,8 +54,8 @@ CHANGED = "changed protocol"
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A claim and what became of it. Differences are A minus B, in points; for a trend, points of
-    A's gain over B from one variant to the next."""
+    """A claim and its verdict. Differences are A minus B, in points; for a trend, points of A's
+    gain over B from one variant to the next."""
 
     claim: Claim
     paper: float | None
@@ -87,14 +85,14 @@ class Judgement:
 
 
 def verdicts(study: Study, scale: ScaleName, groups: Sequence[Group]) -> list[Judgement]:
-    """A judgement of each claim of the study, from those of its runs at this scale that exist."""
+    """Judge each claim of the study by its existing runs at this scale."""
     judgements = [_judge(study, scale, claim, groups) for claim in study.claims]
     adjusted = holm([judgement.p for judgement in judgements])
     return [_concluded(each, p) for each, p in zip(judgements, adjusted, strict=True)]
 
 
 def _concluded(judgement: Judgement, p_holm: float | None) -> Judgement:
-    """What the interval suggests is confirmed by the adjusted test, if there are seeds enough."""
+    """Confirm what the interval suggests if the adjusted test agrees and there are enough seeds."""
     if p_holm is None:
         return judgement
     direction = next(d for d, verdict in SUGGESTED.items() if verdict == judgement.verdict)
@@ -111,14 +109,14 @@ def _concluded(judgement: Judgement, p_holm: float | None) -> Judgement:
 
 
 def _is_nothing(judgement: Judgement) -> bool:
-    """Whether all seeds agree on a difference of 0, to the digits that are printed."""
+    """Whether all seeds agree on a difference of 0, as printed."""
     ends = (judgement.low, judgement.high)
     nothing = all(end is not None and round(end, DIGITS) == 0 for end in ends)
     return nothing and judgement.claim.margin is None
 
 
 def paper_entry(study: Study, side: Side) -> Entry | None:
-    """The paper's result of one side, None if its tables do not have it."""
+    """Find the paper's result of one side; None if its tables do not have it."""
     if "paper" not in study.scale:
         return None
     knobs = study.values("paper", side.stream, side.variant)
@@ -127,7 +125,7 @@ def paper_entry(study: Study, side: Side) -> Entry | None:
 
 
 def paper_difference(study: Study, claim: Claim) -> float | None:
-    """The same difference in the paper's tables, None where they do not have all of it."""
+    """Compute the same difference from the paper's tables; None if they lack a part of it."""
     numbers = _paper_numbers(study, claim)
     if numbers is None:
         return None
@@ -135,7 +133,7 @@ def paper_difference(study: Study, claim: Claim) -> float | None:
 
 
 def paper_interval(study: Study, claim: Claim) -> tuple[float, float] | None:
-    """Welch's interval of the paper's difference: it does not say which runs belong together."""
+    """Compute Welch's interval of the paper's difference, as the paper does not pair its runs."""
     numbers = _paper_numbers(study, claim)
     if numbers is None:
         return None
@@ -205,8 +203,8 @@ def _mixed_numerics(sides: Sequence[Sequence[Record]]) -> bool:
 
 
 def _computed_alike(sides: Sequence[Sequence[Record]]) -> list[list[Record]]:
-    """The runs of each side; of those that were trained again with different bits, the first
-    training for which all sides of the seed have one that was computed alike."""
+    """Return the runs of each side. Of runs that were trained again with different bits, take the
+    first training for which all sides of the seed have one that was computed alike."""
     chosen = [{record.seed: record for record in side} for side in sides]
     for seed in set.intersection(*(set(side) for side in chosen)):
         first, *others = ((side[seed], *side[seed].trained_again) for side in chosen)
@@ -220,7 +218,7 @@ def _computed_alike(sides: Sequence[Sequence[Record]]) -> list[list[Record]]:
 
 
 def _tested_by(claim: Claim, matching: Sequence[Group]) -> tuple[Record, ...]:
-    """The runs of one side that may test a claim: those that finished after it was written down."""
+    """Return the runs of one side that finished after the claim was written down."""
     records = matching[0].records if matching else ()
     if (written := claim.after) is None:
         return records
@@ -230,8 +228,7 @@ def _tested_by(claim: Claim, matching: Sequence[Group]) -> tuple[Record, ...]:
 
 
 def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
-    """What is measured: one number, or one for each task. What must hold on every task is as strong
-    as its weakest task."""
+    """List the metrics to test: one for each task, if the claim is about every task."""
     if claim.metric != "every_task":
         return [claim.metric]
     tasks = max((len(record.accuracy) for record in records), default=0)
@@ -239,7 +236,7 @@ def _metrics(claim: Claim, records: Sequence[Record]) -> list[str]:
 
 
 def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
-    """Empty if nothing speaks against a verdict."""
+    """Say why there is no verdict; empty if there may be one."""
     if smoke:
         return "smoke scale"
     if changed:
@@ -250,8 +247,8 @@ def _why_not_judged(smoke: bool, changed: bool, seeds: int) -> str:
 
 
 def _p(direction: Direction, shown: Estimate, tested: Sequence[Estimate]) -> float | None:
-    """Of a claim about every task: that it holds on all is as sure as on the least sure of them,
-    and that it fails on one is Bonferroni's correction less sure than on that one."""
+    """Return the p-value of a claim. About every task, it is that of the least certain one; that
+    one task fails is corrected by Bonferroni."""
     if direction == "against" and shown.p is not None:
         return min(1.0, shown.p * len(tested))
     return max((each.p for each in tested if each.p is not None), default=None)

@@ -4,8 +4,6 @@ Distances are between two networks that started alike, as a share of the distanc
 moved one of them. On CUDA, PyTorch itself counts how often a step makes the host wait.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -5,8 +5,6 @@ is, where results go or how progress is shown. Its hash names the run. Most opti
 the folder that uses them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

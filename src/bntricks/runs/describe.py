@@ -2,8 +2,6 @@
 configuration: the code that computes, and the machine. Two runs with the same configuration and the
 same numerics have the same bits."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import platform

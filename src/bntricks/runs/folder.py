@@ -5,8 +5,6 @@ checkpoints while it is under way; and `record.json` when it is finished. A kern
 second process out.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

@@ -2,8 +2,6 @@
 same numbers from the same events. A run's record is its JSON; these are only views, and only the
 one named `online` uses a network."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager

@@ -1,8 +1,6 @@
 """The network of a run as a model file, after its last task or after each: what `predict`,
 `diagnose`, `recalibrate`, `export` and `learn` read. Saving changes nothing of the run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

@@ -2,8 +2,6 @@
 safetensors. It is valid only if its hash is the one in the record.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import safetensors.torch as safe

@@ -1,7 +1,5 @@
 """The normalisation of a run's network: its options, and which methods can use it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from torch import nn

@@ -1,7 +1,5 @@
 """Optional outputs of a run: probes, models and the trained network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 that φ follows, train the same θ. One of them is trained, and the others are read off it when a task
 is over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -86,7 +84,7 @@ def _siblings(config: Config) -> list[str]:
 
 
 def _alike(config: Config, common: Callable[[Method], Method]) -> list[str]:
-    """List this method, and others of which `common` makes the same."""
+    """List this method, and other ones for which `common` returns the same."""
     hyper = {**find(config.method).hyper(config.stream), **config.hyper}
     own = make(config.method, **hyper)
     names = []

@@ -1,8 +1,6 @@
 """Requests: where a run is stored, and which optional outputs it has. They change neither its bits
 nor its name. Needs no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

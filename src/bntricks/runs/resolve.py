@@ -1,8 +1,6 @@
 """Resolve what was asked for before training: open the stream, and check and complete the
 configuration."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

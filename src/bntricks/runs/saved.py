@@ -1,7 +1,5 @@
 """The content of a run's checkpoint: its learner, its position and its results so far."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """One run: train each task, then evaluate on all tasks seen so far."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

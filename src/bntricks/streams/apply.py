@@ -1,8 +1,6 @@
 """Apply the options of a run to a stream, whoever made it: which of its images are used, at which
 size, which classes come together, and which images test them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import replace

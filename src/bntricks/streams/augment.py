@@ -4,8 +4,6 @@ The crop acts on raw images, so its padding is black before normalisation. Which
 each image gets is drawn on the host from an explicit generator, so it is the same on any device.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -2,8 +2,6 @@
 into the cache; and cut into tasks with an equal number of classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

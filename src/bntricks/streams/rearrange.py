@@ -2,8 +2,6 @@
 sizes, or with blurry boundaries between the tasks. Test images stay with their class.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace

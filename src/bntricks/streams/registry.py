@@ -8,8 +8,6 @@ that is imported can register more:
         return from_arrays(…)
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable, Sequence

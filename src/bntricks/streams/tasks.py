@@ -2,8 +2,6 @@
 position of its class in the order of arrival.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

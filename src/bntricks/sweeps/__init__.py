@@ -1,1 +1,1 @@
-"""Many runs: those of a study, on one machine or on a cluster."""
+"""Many runs, such as those of a study, on one machine or on a cluster."""

@@ -35,7 +35,7 @@ DEATHS = 3
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that did not finish, and why."""
+    """A run that did not finish, with the reason."""
 
     config: Config
     error: PlannedError
@@ -52,8 +52,8 @@ def sweep(
     workers: int | None = None,
     sink: Sink = silent,
 ) -> list[Record | Failure]:
-    """The records of these runs, in order. The sink gets every run's events with its index. What
-    several of them have to train is trained once."""
+    """Train these runs and return their records, in order. The sink gets every run's events with
+    its index. Equivalent runs are trained once."""
 
     def train(once: Sequence[Training], shared: Request, sink: Sink) -> list[Record | Failure]:
         count = workers or default_workers([each.config for each in once])
@@ -107,7 +107,7 @@ def _side_by_side(
 
 @dataclass(slots=True)
 class _Worker:
-    """A process that trains one run after another, and the run it is at."""
+    """A process that trains one run after another, and its current run."""
 
     process: SpawnProcess
     connection: Connection[Any, Any]
@@ -129,7 +129,7 @@ class _Worker:
             self.connection.send(trainings[run])
 
     def message(self) -> Event | Record | Failure | None:
-        """An event, the outcome of the run, or None if the process has died."""
+        """Return an event or the outcome of the run; None if the process has died."""
         try:
             message: Event | Record | Failure = self.connection.recv()
         except (EOFError, OSError):
@@ -138,7 +138,7 @@ class _Worker:
         return message
 
     def end(self) -> str:
-        """How the process has ended, in the words that follow it."""
+        """Say how the process ended."""
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0 and not self.heard:
@@ -154,7 +154,7 @@ class _Worker:
 
 
 def _work(connection: Connection[Any, Any], shared: Request, imports: tuple[Code, ...]) -> None:
-    """In a worker: train what comes, until nothing more does."""
+    """Train what arrives, in a worker, until nothing more does."""
     follow_parent()
     while True:
         try:
@@ -169,14 +169,14 @@ def _work(connection: Connection[Any, Any], shared: Request, imports: tuple[Code
 
 
 def failure(config: Config, error: BaseException) -> Failure:
-    """A run that did not finish, with the reason in one line."""
+    """Make a failure with its reason in one line."""
     if not isinstance(error, PlannedError):
         error = RunError(f"{type(error).__name__}: {error}")
     return Failure(config, error)
 
 
 def train_one(training: Training, shared: Request, imports: Sequence[Code], sink: Sink) -> Record:
-    """One training of a sweep, in a process that imports the user's files first."""
+    """Train one run of a sweep, in a process that imports the user's files first."""
     for code in imports:
         code.load()
     # torch is imported where work is done, not by the parent.
@@ -195,21 +195,20 @@ def train_one(training: Training, shared: Request, imports: Sequence[Code], sink
 
 
 def default_workers(configs: Sequence[Config]) -> int:
-    """A process for each core, or for each GPU that the runs name: several on one would compete
-    for its memory."""
+    """Count one process for each core, or for each GPU of the runs."""
     gpus = {config.device for config in configs} - {"cpu"}
     return len(gpus) or available_cores()
 
 
 def available_cores() -> int:
-    """The cores this process may use."""
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def follow_parent() -> None:
-    """Ctrl-C and a closed terminal reach the whole group, and the parent alone answers. A parent
-    that is killed takes its workers with it: without it, they would hold the locks of their runs. A
-    worker that is done exits at once: tearing down torch would keep its parent waiting."""
+    """Ignore Ctrl-C and a closed terminal, which the parent handles, and exit when the parent is
+    killed, whose runs' locks would be held otherwise. Exit at once when done: tearing down torch
+    would keep the parent waiting."""
     for request in set(REQUESTS) - {signal.SIGTERM}:
         signal.signal(request, signal.SIG_IGN)
     atexit.register(os._exit, 0)

@@ -1,5 +1,5 @@
-"""Each training of a sweep once, for all runs that come of it: an option that a method does not use
-makes no run of its own, and some runs are readings of others."""
+"""Equivalent runs of a sweep are trained once: options that a method does not use make no run of
+their own, and some runs are readings of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What is trained once, for one run or for several."""
+    """A training for one run or for several."""
 
     config: Config
     readings: bool
@@ -31,7 +31,7 @@ Train = Callable[[Sequence[Training], Request, "Sink"], Sequence["Record | Failu
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One of the runs that a sweep is asked for."""
+    """One of the requested runs of a sweep."""
 
     index: int
     config: Config
@@ -49,7 +49,7 @@ class _Run:
 def each_once(
     configs: Sequence[Config], shared: Request, train: Train, sink: Sink
 ) -> list[Record | Failure]:
-    """The results of all of these runs, in order. Two processes cannot train in one folder."""
+    """Return the results of all of these runs, in order."""
     groups = _groups(configs)
 
     def spread(event: Event) -> None:
@@ -69,19 +69,18 @@ def each_once(
 
 
 def trainings(configs: Sequence[Config]) -> list[Training]:
-    """What has to be trained for these runs."""
+    """List the trainings that these runs need."""
     return [_training(group) for group in _groups(configs)]
 
 
 def finished(record: Record) -> Event:
-    """The event that ends a run of a sweep."""
+    """Make the event that ends a run of a sweep."""
     event: Event = {"event": "finished", "acc": record.acc, "bwt": record.bwt}
     return event | {"already_there": record.already_there}
 
 
 def _groups(configs: Sequence[Config]) -> list[list[_Run]]:
-    """The runs by what is trained for them. One that has a training for itself alone is trained as
-    it was asked for."""
+    """Group runs by their training. A run that shares it with no other is trained as requested."""
     if len(configs) == 1:  # nothing to share, and no need of torch here
         return [[_Run(0, configs[0], configs[0], None)]]
     by_training: dict[str, list[_Run]] = {}

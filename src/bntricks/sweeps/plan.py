@@ -36,9 +36,9 @@ def plan(
     device: str = "cpu",
     options: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Config]:
-    """The runs of a study, optionally only for some methods (also ones the study does not have), on
-    other streams, on another device, or with other values of some options. As in the study, all
-    runs of a seed come before those of the next."""
+    """List the runs of a study, perhaps only for some methods (also others than the study's), on
+    other streams, on another device, or with other values of some options. All runs of a seed come
+    before those of the next."""
     from bntricks.methods import find
 
     added = [name for name in methods if name not in study.methods]
@@ -64,8 +64,7 @@ def plan(
 
 
 def _on_streams(study: Study, configs: Sequence[Config], streams: Sequence[str]) -> list[Config]:
-    """The runs on some of the study's streams, as it has them, and on others by the protocol of its
-    first."""
+    """List the runs on the study's own streams, and on others by the protocol of its first."""
     moved = [
         config.model_copy(update={"stream": stream})
         for stream in streams
@@ -93,8 +92,8 @@ def _nothing_left(study: Study, methods: Sequence[str], streams: Sequence[str]) 
 
 
 def check_claims(study: Study, scale: ScaleName) -> None:
-    """Refuse claims about runs that a report would not recognise: their records have another value
-    of an option than the study, because it is another name of the same, or not used."""
+    """Refuse claims about runs that a report would not recognise, because their records have
+    another value of an option than the study."""
     from bntricks.runs.resolve import normalised
 
     for side in dict.fromkeys(side for claim in study.claims for _, side in claim.terms()):
@@ -209,8 +208,8 @@ def complete(configs: Sequence[Config], request: Request) -> list[Record] | None
 
 
 def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
-    """About how long what is still to be trained for these runs takes on one core, from the times
-    of a few steps. Runs whose steps fail here are not counted."""
+    """Estimate the time that the remaining runs take on one core, from the times of a few steps.
+    Runs whose steps fail here are not counted."""
     from bntricks.batch import batch_count
     from bntricks.runs.folder import finished
     from bntricks.runs.outputs import Outputs
@@ -245,7 +244,7 @@ def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silen
 
 
 def step_seconds(config: Config, stream: Stream) -> float:
-    """The mean time of a step, over the first two tasks: in the second, the memory is in use."""
+    """Measure the mean time of a step over two tasks; the second uses the memory."""
     import torch
 
     from bntricks.runs.train import build

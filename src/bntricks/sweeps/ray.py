@@ -5,8 +5,6 @@ to another node continues from its last checkpoint; without it, it starts over t
 are collected when it is done. Bits are those of a local sweep either way.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal
@@ -49,7 +47,7 @@ was asked for beside it."""
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which cluster, and what a run asks of it; fractions share a device."""
+    """A cluster, and the resources that a run needs; fractions share a device."""
 
     address: str = "auto"
     cpus: float = 1.0
@@ -59,7 +57,7 @@ class Cluster:
 def sweep_on_ray(
     configs: Sequence[Config], shared: Request, cluster: Cluster, sink: Sink = silent
 ) -> list[Record | Failure]:
-    """As `sweep`, but on the cluster at this address. No cluster is ever started here."""
+    """Train runs as `sweep` does, on the cluster at this address, which must exist."""
     with redirect_stdout(
         sys.stderr
     ):  # Ray reports a lost node on stdout, even when told not to log
@@ -110,8 +108,7 @@ def _sweep(
 
 
 def _events(ray: Any, mailbox: Any) -> list[Event]:
-    """What has come since; nothing if the mailbox does not answer, as its node may be on its way
-    out."""
+    """Return new events; none if the mailbox does not answer, as its node may be on its way out."""
     try:
         return list(ray.get(mailbox.empty.remote(), timeout=SILENCE_SECONDS))
     except ray.exceptions.RayError:
@@ -119,7 +116,7 @@ def _events(ray: Any, mailbox: Any) -> list[Event]:
 
 
 class Mailbox:
-    """Events of all runs, until they are fetched."""
+    """The events of all runs, until they are fetched."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -135,7 +132,7 @@ class Mailbox:
 def _run(
     index: int, training: Training, shared: Request, imports: tuple[Code, ...], mailbox: Any
 ) -> tuple[Record, dict[str, bytes]]:
-    """On a node: the record, and the files that belong beside it."""
+    """Train a run on a node, and return the record and the files beside it."""
 
     def send(event: Event) -> None:
         mailbox.put.remote(event | {"run": index})
@@ -170,8 +167,8 @@ def _result(ray: Any, reference: Any, index: int, config: Config, sink: Sink) ->
 
 
 def _collect(record: Record, files: Mapping[str, bytes], warn: Callable[[str], None]) -> Record:
-    """Put the files of a run where they belong, if its node has storage of its own; the record
-    there. A node that has trained knows better than what was here; one that has not does not."""
+    """Put the files of a run in place, if its node has storage of its own, and return the record. A
+    node's own training counts more than what was here."""
     folder = _folder(record)
     theirs = records.parsed(files[NAME], folder / NAME)
     ours = records.load(folder, warn=lambda text: None)
@@ -191,7 +188,7 @@ def _collect(record: Record, files: Mapping[str, bytes], warn: Callable[[str], N
 
 
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Write what is not there already, as storage may be shared, and the record last."""
+    """Write missing files, as storage may be shared, and the record last."""
     folder.mkdir(parents=True, exist_ok=True)
     places = {folder / name: files[name] for name in sorted(files, key=NAME.__eq__)}
     commit({p: new for p, new in places.items() if not p.is_file() or p.read_bytes() != new})
@@ -236,7 +233,7 @@ def _connect(address: str) -> Any:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Put back the handlers that Ray replaces: its own print a stack dump."""
+    """Restore the handlers that Ray replaces, which print a stack dump."""
     handlers = {number: signal.getsignal(number) for number in REQUESTS}
     yield
     if threading.current_thread() is threading.main_thread():
@@ -253,14 +250,14 @@ def _listens(address: str) -> bool:
 
 
 def _check_listening(address: str) -> None:
-    """Raise at once where nothing listens: Ray itself goes on trying for minutes."""
+    """Raise an error at once if nothing listens: Ray itself goes on trying for minutes."""
     host, port = _place(address)
     if port is not None:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
 
 
 def _place(address: str) -> tuple[str, int | None]:
-    """Host and port of a cluster, as Ray resolves its address."""
+    """Return host and port of a cluster, as Ray resolves its address."""
     if address == "auto":  # a killed head leaves its address behind
         last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
         address = os.environ.get("RAY_ADDRESS") or (last.read_text() if last.exists() else "")

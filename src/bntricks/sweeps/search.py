@@ -1,5 +1,5 @@
-"""A search for hyper-parameters: runs that differ in some knobs, over a grid or at random, and are
-tested on images cut from the training images."""
+"""A search for hyper-parameters: runs that differ in some options, over a grid or at random, and
+are tested on images cut from the training images."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Range:
     log: bool = False
 
     def draw(self, generator: np.random.Generator) -> float:
-        """To three digits, so that a value can be read and typed again."""
+        """Draw a value, rounded to three digits so that it can be read and typed again."""
         share = generator.random()
         if self.log:
             value = self.low * (self.high / self.low) ** share
@@ -54,7 +54,7 @@ Knobs = Mapping[str, Sequence[Any] | Range]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Cells of a search, each with its configuration."""
+    """The cells of a search, each with its configuration."""
 
     cells: tuple[dict[str, Any], ...]
     configs: tuple[Config, ...]
@@ -62,7 +62,7 @@ class Search:
 
     @property
     def runs(self) -> list[Config]:
-        """Every cell with every seed, seeds outermost, so that early results already compare."""
+        """List every cell with every seed, seeds outermost: early results already compare."""
         return [
             config.model_copy(update={"seed": config.seed + number})
             for number in range(self.seeds)
@@ -70,7 +70,7 @@ class Search:
         ]
 
     def result(self, results: Sequence[Record | Failure]) -> SearchResult:
-        """What came of the runs, in their order."""
+        """Make the result of the runs, which are in their order."""
         count = len(self.cells)
         cells = []
         for index, knobs in enumerate(self.cells):
@@ -90,9 +90,9 @@ def search(
     workers: int | None = None,
     sink: Sink = silent,
 ) -> SearchResult:
-    """Train every combination of the knobs' values, or so many random draws, with each seed. Cells
-    are compared on validation images; the result's `config` is the best, ready for all training
-    images."""
+    """Train every combination of the options' values, or some random draws, with each seed. Cells
+    are compared on validation images; the result's `config` is the best, for training on all
+    training images."""
     planned = plan_search(config, knobs, draws=draws, seeds=seeds)
     return planned.result(sweep(planned.runs, shared, workers=workers, sink=sink))
 
@@ -100,8 +100,8 @@ def search(
 def plan_search(
     config: Config, knobs: Knobs, *, draws: int | None = None, seeds: int = 3
 ) -> Search:
-    """The cells of a search: a grid, or without repetition so many draws, which are the same
-    whenever they are drawn. Nothing is ever tested on the test images."""
+    """List the cells of a search: a grid, or reproducible random draws without repetition. Nothing
+    is ever tested on the test images."""
     if not knobs:
         raise UserError("nothing to search: name a knob with its values, such as lr=0.01,0.1")
     base = config.model_copy(update={"validation": config.validation or VALIDATION})
@@ -115,7 +115,7 @@ def plan_search(
 
 
 def with_values(config: Config, values: Mapping[str, Any]) -> Config:
-    """The configuration with these values of its options, or of its method's hyper-parameters."""
+    """Return the configuration with these options or hyper-parameters of its method."""
     from bntricks.methods import find
 
     options = {key: value for key, value in values.items() if key in Config.model_fields}
@@ -137,7 +137,7 @@ def with_values(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def parse_knobs(texts: Sequence[str]) -> dict[str, Sequence[str] | Range]:
-    """From `lr=0.01,0.1` or `lr=0.001..0.1:log` to values, or a range of them."""
+    """Parse `lr=0.01,0.1` or `lr=0.001..0.1:log` into values or a range."""
     knobs: dict[str, Sequence[str] | Range] = {}
     for text in texts:
         name, equals, values = text.partition("=")

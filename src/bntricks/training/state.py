@@ -52,7 +52,7 @@ class Cost:
 
 
 def no_samples() -> Tensor:
-    """Return a count for each class, which grows with the labels."""
+    """Return empty counts of samples by class; they grow with the labels."""
     return torch.zeros(0, dtype=torch.float64)
 
 

@@ -34,7 +34,7 @@ class Drawing:
 
 
 def grid(drawings: Sequence[Drawing], columns: int, space: float = 12) -> Drawing:
-    """Arrange drawings in rows of so many columns, with space around."""
+    """Arrange drawings in rows of at most `columns`, with space around."""
     width = max(drawing.width for drawing in drawings) + space
     body, y = [], space
     for start in range(0, len(drawings), columns):

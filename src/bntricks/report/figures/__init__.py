@@ -1,1 +1,1 @@
-"""Charts of what runs have reached, each with the rows it draws and what it shows in words."""
+"""Charts of results, each with its data and a description."""

@@ -1,8 +1,6 @@
-"""The figure of a study's claims: our differences with their intervals, beside the paper's. What is
-compared stands above its marks, where no margin can cut it. Metrics differ in size, so each has a
-panel with an axis of its own."""
-
-from __future__ import annotations
+"""The figure of a study's claims: our differences with their intervals, beside the paper's. Texts
+are above their marks, where no margin can cut them. Each metric has a panel with an axis of its
+own."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +36,8 @@ LINE_OF_TEXT, MARKS = 13, 26
 def verdict_chart(
     judgements: Sequence[Judgement], remark: str = "", title: str = "Claims, ours and the paper's"
 ) -> Figure | None:
-    """The claims' differences; None if no claim was run. Each metric has a panel with an axis of
-    its own. The remark, such as "(cut-down data)", stands beside every axis."""
+    """Draw the claims' differences; None if no claim was run. The remark, such as "(cut-down
+    data)", is added to every axis."""
     panels: dict[str, list[Row]] = {}
     for axis, row in _rows(judgements):
         panels.setdefault(axis, []).append(row)
@@ -56,7 +54,7 @@ def verdict_chart(
 
 
 def _panel(rows: list[Row], title: str, looks: Mapping[str, tuple[str, str]]) -> Any:
-    """The claims about one metric."""
+    """Draw the claims about one metric."""
     colours, shapes = (
         alt.Scale(domain=list(looks), range=list(values))
         for values in zip(*looks.values(), strict=True)
@@ -102,8 +100,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _rows(judgements: Sequence[Judgement]) -> Iterator[tuple[str, Row]]:
-    """Our difference in each claim that was run, and the paper's where its tables have it; with
-    what the axis of its panel is called."""
+    """Return our difference in each claim that was run, the paper's if any, and the axis title."""
     for number, judged in enumerate(judgements, start=1):
         if judged.ours is None:
             continue

@@ -1,7 +1,5 @@
-"""Which class is taken for which when the last task is over: as a picture, and as the accuracy of
-each class. Records of earlier versions do not say."""
-
-from __future__ import annotations
+"""Confusions between classes when the last task is over: as a picture, and as the accuracy of each
+class. Records of earlier versions have none."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -35,7 +33,7 @@ WIDEST, PHONE = 760, 350
 
 
 def class_table(groups: Sequence[Group]) -> Table | None:
-    """A row for each class, a column for each group of runs; None if none of them says."""
+    """Tabulate the accuracy of each class, a column for each group of runs that has it."""
     recorded = _recorded(groups)
     if not recorded:
         return None
@@ -54,8 +52,8 @@ def class_table(groups: Sequence[Group]) -> Table | None:
 
 
 def confusion(groups: Sequence[Group]) -> Figure | None:
-    """Of all test images of a class, how many were taken for which, in percent over all seeds.
-    Tasks stand for their classes where there are too many to show."""
+    """Draw the percentage of each class's test images that are taken for each class, over all
+    seeds; by task if there are too many classes."""
     recorded = _recorded(groups)
     if not recorded:
         return None
@@ -108,13 +106,13 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
 
 
 def _recorded(groups: Sequence[Group]) -> dict[str, list[Record]]:
-    """The runs that say, by the label of their group."""
+    """Return the runs that have confusions, by the label of their group."""
     recorded = {g.label: [r for r in g.records if r.confusion is not None] for g in groups}
     return {label: records for label, records in recorded.items() if records}
 
 
 def _names(record: Record, *, by_class: bool) -> dict[int, str]:
-    """What each label is shown as, in the order of the tasks."""
+    """Name each label, in the order of the tasks."""
     names = distinct([drawable(name) for name in record.data.class_names])
     return {
         label: names[label] if by_class else f"{number}"
@@ -124,7 +122,7 @@ def _names(record: Record, *, by_class: bool) -> dict[int, str]:
 
 
 def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
-    """By true and predicted name, in percent of all images of that true name."""
+    """Compute percentages by true and predicted name, of all images of the true name."""
     counts: dict[tuple[str, str], int] = {}
     images: dict[str, int] = {}
     for record in records:

@@ -1,8 +1,6 @@
-"""What all figures share, as Altair charts: one definition for the page and for the paper. Fonts,
-axes and background are left to whoever shows a chart; a click on a name picks it out, and the
-parameter `hidden` takes methods away."""
-
-from __future__ import annotations
+"""The base of all figures, as Altair charts: one definition for the page and for the paper. Fonts,
+axes and background are chosen by the renderer; a click on a name selects it, and the parameter
+`hidden` hides methods."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +39,7 @@ USUAL_NAME = 18
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart, the rows it draws, and what it shows in words."""
+    """A chart, its data and a description."""
 
     name: str
     title: str
@@ -57,7 +55,7 @@ class Figure:
 
     @cached_property
     def spec(self) -> dict[str, Any]:
-        """The chart as Vega-Lite. Made once, as it takes longer than all else in a report."""
+        """The chart as Vega-Lite, cached because it takes longer than the rest of a report."""
         spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
         # How much room names need, for whoever shows the chart in more or less of it.
@@ -73,24 +71,23 @@ class Figure:
 
 
 def legend_pick(field: str) -> alt.Parameter:
-    """Clicks in the legend pick values of a field out."""
+    """Make a selection of a field's values by clicks in the legend."""
     return alt.selection_point(fields=[field], bind="legend", name="pick", toggle="true")
 
 
 def faded(shown: float = 1.0, faded: float = 0.12) -> Any:
-    """The opacity of what is picked, and of the rest."""
+    """Set the opacity of selected and other values."""
     picked = alt.when(alt.selection_point(name="pick"))
     return picked.then(alt.value(shown)).otherwise(alt.value(faded))
 
 
 def each(lists: Iterable[Sequence[Any]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """The first values of all lists, then the second ones, and so on, counted from 1."""
+    """Yield the first values of all lists, then the second ones, and so on, counted from 1."""
     return enumerate(zip(*lists, strict=True), start=1)
 
 
 def spread(group: Group, values: Sequence[float | None]) -> Row:
-    """Mean, standard deviation, and the band of one deviation to either side; empty if no run has
-    a value."""
+    """Return mean, standard deviation, and the band of one deviation; empty without values."""
     known = [value for value in values if value is not None]
     centre, width = mean(known), sd(known)
     if centre is None:
@@ -101,14 +98,14 @@ def spread(group: Group, values: Sequence[float | None]) -> Row:
 
 
 def fitting(rows: Sequence[Row]) -> tuple[float, float]:
-    """Round percentages that all bands of these rows lie between."""
+    """Find round percentages that enclose all bands of these rows."""
     low = min(math.floor(max(0.0, row["low"]) / 10) * 10 for row in rows)
     high = max(math.ceil(min(100.0, row["high"]) / 10) * 10 for row in rows)
     return low, max(high, low + 10)
 
 
 def titled(title: str, groups: Sequence[Group]) -> str:
-    """The title of a figure of one stream."""
+    """Title a figure of one stream."""
     return f"{title}, {stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()
 
 
@@ -121,13 +118,13 @@ def of_stream(
     rows: list[Row],
     **more: Any,
 ) -> Figure:
-    """A figure of one stream, which its name and title have in them."""
+    """Add the stream to a figure's name and title."""
     name = f"{kind}-{groups[0].stream}"
     return Figure(name, titled(title, groups), text, chart, rows, **more)
 
 
 def base(groups: Sequence[Group], rows: list[Row], **channels: Any) -> Any:
-    """What the layers of a chart share: rows of the methods that are shown, in their colours."""
+    """Make the common part of a chart's layers: the rows of visible methods, in their colours."""
     chart = alt.Chart(alt.InlineData(values=rows)).transform_filter(NOT_HIDDEN)
     return chart.encode(color=by_label(alt.Color, groups, "colour"), **channels)
 
@@ -138,7 +135,7 @@ def points(chart: Any, groups: Sequence[Group], size: int, **channels: Any) -> A
 
 
 def by_label(channel: Any, groups: Sequence[Group], part: str) -> Any:
-    """A channel that tells methods apart by this part of their looks."""
+    """Make a channel that shows methods by this part of their looks."""
     own: dict[str, Look] = looks(groups)
     values = [getattr(look, part) for look in own.values()]
     scale = alt.Scale(domain=list(own), range=[list(v) if part == "dash" else v for v in values])
@@ -152,7 +149,7 @@ def tips(*where: alt.Tooltip, more: Sequence[alt.Tooltip] = ()) -> list[alt.Tool
 
 
 def _drawable(value: Any) -> Any:
-    """A spec whose texts can be drawn, whatever names it was made of. Pictures are left alone."""
+    """Make all texts of a spec drawable, whatever names they contain; pictures stay."""
     match value:
         case dict():
             return {_drawable(key): _drawable(each) for key, each in value.items()}

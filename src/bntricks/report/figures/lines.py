@@ -1,10 +1,7 @@
-"""Figures of lines: ACC after each task (Figure 3, left), the final accuracy of each task (Figures
-5 and 6), ACC over the size of the memory (Table 4 as a picture), and ACC over how much of φ is the
-newest task's. Bands are one deviation wide, and each line has its name at its end where names are
-short enough; else there is a legend. Where methods differ in what they cost, a figure of points
-shows ACC over that."""
-
-from __future__ import annotations
+"""Line charts: ACC after each task (Figure 3, left), the final accuracy of each task (Figures 5 and
+6), ACC over the size of the memory (Table 4), and ACC over the newest task's share of φ. Bands are
+one deviation wide, and lines have their names at their ends if these are short enough, else in a
+legend. Where methods differ in cost, a chart of points shows ACC over cost."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,7 +50,7 @@ TASKS = alt.Scale(type="point", padding=0.25)
 
 
 def curves(groups: Sequence[Group]) -> Figure:
-    """ACC over the tasks seen so far, after each task (Figure 3, left)."""
+    """Draw ACC over the tasks seen so far, after each task (Figure 3, left)."""
     rows = [
         {**row, "task": task}
         for group in groups
@@ -67,7 +64,7 @@ def curves(groups: Sequence[Group]) -> Figure:
 
 
 def per_task(groups: Sequence[Group]) -> Figure:
-    """Accuracy on each task in the end (Figures 5 and 6)."""
+    """Draw the final accuracy on each task (Figures 5 and 6)."""
     rows = [
         {**spread(group, values), "task": task}
         for group in groups
@@ -80,8 +77,7 @@ def per_task(groups: Sequence[Group]) -> Figure:
 
 
 def over_memory(groups: Sequence[Group]) -> Figure | None:
-    """ACC over |M|, if a method was run with several sizes. The groups of a line differ in nothing
-    else."""
+    """Draw ACC over |M|, if a method was run with several sizes."""
     sizes: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
         if group.knobs["memory"] is not None:
@@ -105,8 +101,7 @@ def over_memory(groups: Sequence[Group]) -> Figure | None:
 
 
 def over_share(groups: Sequence[Group]) -> Figure | None:
-    """ACC over the newest task's share of φ, of the runs that were probed for it: what another φ
-    would make of the same θ."""
+    """Draw ACC over the newest task's share of φ, of runs with that probe."""
     rows, probed = [], []
     for group in groups:
         by_share: dict[float, list[AtShare]] = {}
@@ -130,7 +125,7 @@ def over_share(groups: Sequence[Group]) -> Figure | None:
 
 
 def cost(groups: Sequence[Group]) -> Figure | None:
-    """ACC against the passes of a step; None if a step costs all methods the same."""
+    """Draw ACC against the passes of a step; None if a step costs all methods the same."""
     speed = ("forwards_per_step", "images_per_second")
     rows = [
         spread(group, group.values("acc")) | {name: group.mean(name) for name in speed}
@@ -199,8 +194,7 @@ def _ends(
     x: alt.X,
     y: partial[alt.Y],
 ) -> list[Any]:
-    """The names, right of the figure and apart from each other, each with a line that leads to it
-    from the end of its own."""
+    """Place the names at the right of the figure, apart, with a line from each to its own end."""
     field = x_field.partition(":")[0]
     last = {row["label"]: row for row in rows}
     right = max(row[field] for row in rows)
@@ -227,8 +221,7 @@ def _ends(
 
 
 def apart(values: Sequence[float], least: float, domain: tuple[float, float]) -> list[float]:
-    """Values moved as little as it takes to be so far from each other, in the same order and inside
-    the domain if there is room."""
+    """Move values as little as possible to have this distance, in the same order."""
     order = sorted(range(len(values)), key=lambda index: values[index])
     # Neighbours that are too close form a cluster, which is spread around its mean.
     clusters: list[list[float]] = []
@@ -249,7 +242,7 @@ def apart(values: Sequence[float], least: float, domain: tuple[float, float]) ->
 
 
 def _bottom(cluster: Sequence[float], least: float, domain: tuple[float, float]) -> float:
-    """The lowest place of a cluster that is spread around its mean."""
+    """Return the lowest place of a cluster that is spread around its mean."""
     span = least * (len(cluster) - 1)
     middle = sum(cluster) / len(cluster)
     return max(domain[0], min(middle - span / 2, domain[1] - span))

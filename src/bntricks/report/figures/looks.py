@@ -1,8 +1,6 @@
-"""How methods look: one colour for each in every figure of every study. A method and its BN Tricks
-form share a hue and a shape, and the plain one is dashed; variants of one method share its colour.
-What is not to be looked at first is grey."""
-
-from __future__ import annotations
+"""The looks of methods: one colour for each in every figure of every study. A method and its BN
+Tricks form share hue and shape, and the plain one is dashed; variants of one method share its
+colour. Less important groups are grey."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -73,10 +71,10 @@ class Look:
 
 
 def looks(groups: Sequence[Group]) -> dict[str, Look]:
-    """The look of each group, by its label. Of more than eight coloured ones, the variants of a
-    method turn grey first, furthest from the paper's protocol before others; then those without a
-    BN Tricks form beside them, and later ones before earlier ones. Shapes are dealt out among the
-    coloured ones and among the grey ones, as a colour tells nothing there."""
+    """Choose the look of each group, by its label. If there are more than eight coloured ones,
+    variants of a method turn grey first, furthest from the paper's protocol before others; then
+    methods without a BN Tricks form here, later ones first. Shapes are assigned separately to
+    coloured and grey groups."""
     coloured = [each for each in groups if colour(each.method) != GREY]
     ranks = _ranks(groups)
     coloured.sort(key=lambda each: (ranks[each.label], not _paired(each, groups)))
@@ -96,7 +94,7 @@ def looks(groups: Sequence[Group]) -> dict[str, Look]:
 
 
 def colour(method: str) -> str:
-    """The same wherever the method is drawn."""
+    """Return the colour of a method, which is the same everywhere."""
     base = method.removesuffix(BNT)
     if base in HUES:
         return HUES[base][method.endswith(BNT)]
@@ -104,7 +102,7 @@ def colour(method: str) -> str:
 
 
 def _ranks(groups: Sequence[Group]) -> dict[str, int]:
-    """For each, how many groups of the same method are nearer to the paper's protocol."""
+    """Count, for each group, those of the same method that are nearer to the paper's protocol."""
     ranks: dict[str, int] = {}
     nearer = Counter[str]()
     for each in sorted(groups, key=lambda each: len(departures(each))):
@@ -118,6 +116,6 @@ def _base(own: Group, groups: Sequence[Group]) -> str:
 
 
 def _paired(own: Group, groups: Sequence[Group]) -> bool:
-    """Whether its BN Tricks form, or what it is the BN Tricks form of, is there too."""
+    """Whether the method's counterpart with or without BN Tricks is there too."""
     other = own.method.removesuffix(BNT) if own.method.endswith(BNT) else own.method + BNT
     return any((g.method, g.variant) == (other, own.variant) for g in groups)

@@ -1,10 +1,8 @@
 """Maps of the features of a report's runs: one network under two sets of statistics (Figure 1 b/c),
-and old and new classes around a task (Figure 4). The fill of a point is its label and its edge the
-prediction, shapes tell labels apart without colour, hovering shows the image, and behind the points
-are prediction regions. t-SNE has no units and no directions, so panels may be scaled, shifted,
-turned and mirrored to lie alike."""
-
-from __future__ import annotations
+and old and new classes around a task (Figure 4). A point's fill is its label and its edge the
+prediction; shapes distinguish labels without colour, hovering shows the image, and the background
+shows prediction regions. t-SNE has no units and no directions, so panels may be scaled, shifted,
+turned and mirrored to match."""
 
 import base64
 import io
@@ -45,7 +43,7 @@ HOW = (
 
 
 def feature_maps(groups: Sequence[Group]) -> Iterator[Figure]:
-    """Every map that the folders of these runs allow, of the first seed that has it."""
+    """Draw every map in the folders of these runs, of the first seed that has it."""
     for group in groups:
         for record in group.records:
             if (features := _map(record, "statistics")) and features.biased_phi:
@@ -79,7 +77,7 @@ def _statistics(group: Group, record: Record, features: Map, measured: BiasedPhi
 
 
 def _overlaps(er: Group, bnt: Group) -> Iterator[Figure]:
-    """At most one figure: of the first seed for which both runs have their maps."""
+    """Draw the figure of the first seed for which both runs have their maps, if any."""
     pairs = [(a, b) for a in er.records for b in bnt.records if a.seed == b.seed]
     for record, other in pairs:
         plain, tricks = _map(record, "overlap"), _map(other, "overlap")
@@ -111,7 +109,7 @@ def _overlaps(er: Group, bnt: Group) -> Iterator[Figure]:
 
 
 def _source(group: Group, label: str, record: Record) -> str:
-    """Which run a map is of."""
+    """Say which run a map is of."""
     run = f"{stream_title(record.stream)}, {label}, seed {record.seed}"
     return f"{run} {cut_down_label([group])}".rstrip()
 
@@ -121,7 +119,7 @@ def _map(record: Record, probe: str) -> Map | None:
 
 
 def _chart(features: Map, panels: Mapping[str, Panel]) -> tuple[Any, list[Row]]:
-    """The chart of these panels by title, turned towards the first, and the rows of its points."""
+    """Draw these panels by title, turned towards the first, and return the rows of their points."""
     names = distinct(features.class_names)
     points, backgrounds = [], []
     first: np.ndarray | None = None
@@ -182,8 +180,8 @@ def _marks(colour: alt.Scale, shape: alt.Scale) -> Any:
 
 
 def placed(x: Sequence[float], y: Sequence[float], like: np.ndarray | None = None) -> np.ndarray:
-    """Points [N, 2] in the square, as large as can be; or turned and mirrored to lie as near as can
-    be to other places of the same images (orthogonal Procrustes)."""
+    """Fit points [N, 2] into the square; or turn and mirror them to be near other places of the
+    same images (orthogonal Procrustes)."""
     points = np.stack([x, y], axis=1).astype(np.float64)
     points -= points.mean(0)
     if like is None:
@@ -199,8 +197,7 @@ def placed(x: Sequence[float], y: Sequence[float], like: np.ndarray | None = Non
 
 
 def regions(points: np.ndarray, predicted: Sequence[int]) -> str:
-    """Rough prediction regions: each place of the square in the faint colour of the class that most
-    of its nearest points are taken for. A PNG in a data URI."""
+    """Draw rough prediction regions by the nearest points, as a PNG in a data URI."""
     from sklearn.neighbors import KNeighborsClassifier
 
     count = max(1, min(NEIGHBOURS, len(points) // 10))

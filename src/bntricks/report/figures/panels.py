@@ -1,8 +1,6 @@
-"""Figures with a panel for each method: the accuracy of each task over time (Figure 3, right), and
-whole accuracy matrices. Every panel has axes of its own, so that none is drawn where there is no
-panel, and whoever shows the figure may set as many side by side as there is room for."""
-
-from __future__ import annotations
+"""Charts with a panel for each method: the accuracy of each task over time (Figure 3, right), and
+whole accuracy matrices. Every panel has its own axes, so that a renderer may place any number side
+by side."""
 
 import textwrap
 from collections.abc import Sequence
@@ -42,7 +40,7 @@ BREAK = "¶"
 
 
 def matrices(groups: Sequence[Group]) -> Figure:
-    """R for each method, as a mean over seeds."""
+    """Draw R for each method, as a mean over seeds."""
     rows = _rows(groups)
     tasks = max(row["after"] for row in rows)
     side = max(150, min(18 * tasks, WIDEST))
@@ -62,8 +60,7 @@ def matrices(groups: Sequence[Group]) -> Figure:
 
 
 def task_lines(groups: Sequence[Group]) -> Figure | None:
-    """Accuracy on each task after every later one (Figure 3, right); None if no method was tested
-    more than once."""
+    """Draw accuracy on each task after every later one (Figure 3, right), if there are several."""
     again = [group for group in groups if not group.joint]
     rows = _rows(again) if again else []
     if not rows or max(row["after"] for row in rows) < 2:
@@ -114,14 +111,14 @@ def _panels(
 
 
 def facetted(chart: Any, facet: alt.Facet, columns: int) -> Any:
-    """A panel for each method, each with axes of its own."""
+    """Draw a panel with its own axes for each method."""
     whole = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
     return whole.resolve_axis(x="independent", y="independent")
 
 
 def by_method(rows: Sequence[Row], side: int) -> tuple[list[Row], alt.Facet]:
-    """The rows with the panel that each belongs to, and the panels, in the order of the rows. Names
-    are in lines of their own: a header would cut what is longer than the panel."""
+    """Return the rows with their panels, and the panels in order. Long names are split into lines,
+    as a header would cut them."""
     names = {row["label"]: textwrap.wrap(row["label"], int(side / LETTER)) for row in rows}
     panels = {label: BREAK.join(lines) for label, lines in names.items()}
     header = alt.Header(labelExpr=f"split(datum.label, '{BREAK}')", labelLimit=0, title=None)

@@ -1,5 +1,5 @@
 """Pages in one HTML file with everything in it: it opens from the disk, asks for nothing from any
-network, and says so to the browser by its Content-Security-Policy, which allows its two scripts by
+network, and says so to the browser by its Content-Security-Policy, which allows its scripts by
 hash. In its pieces, tables, figures and data, no name can become markup."""
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Section:
     name: str
     title: str
     content: str
+    script: str | None = None
+    """What makes it live, a file beside this one."""
 
 
 def page_html(
@@ -45,7 +47,8 @@ def page_html(
     charts: bool = True,
 ) -> str:
     """The page's text. Without charts it carries no charting library, and is small."""
-    scripts = [*([_charting()] if charts else []), _resource("page.js")]
+    own = dict.fromkeys(section.script for section in sections if section.script)
+    scripts = [*([_charting()] if charts else []), *map(_resource, ("page.js", *own))]
     links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections)
     body = "".join(
         f'<section id="{s.name}" aria-labelledby="{s.name}-title">'
@@ -61,7 +64,7 @@ def page_html(
         f"<title>{escape(title)}</title><style>{_resource('page.css')}</style></head><body>",
         '<a class="skip" href="#main">To the content</a>',
         f"<header><h1>{escape(title)}</h1>{lead}</header>",
-        f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>' * (len(sections) > 1),
         f'<main id="main" tabindex="-1">{body}</main><footer>{again}</footer>',
         *(f"<script>{script}</script>" for script in scripts),
         "</body></html>\n",

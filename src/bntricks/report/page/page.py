@@ -1,7 +1,5 @@
-"""The page of a report: its overview, with a mark for each claim; then verdicts, results, figures,
-and the command that makes each run again."""
-
-from __future__ import annotations
+"""The page of a report: its overview, with a mark for each claim, verdicts, results, figures, and
+the command that makes each run again."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -40,7 +38,7 @@ MARKS: dict[Verdict, str] = {
 
 
 def report_html(report: Report, opening: Sequence[Section] = ()) -> str:
-    """The page of a report, after these sections of somebody else's."""
+    """Render the page of a report, with these sections before its own."""
     first = () if opening else (Section("overview", "Overview", overview_html(report)),)
     sections = [*first, *opening, *_sections(report)]
     summary = report.summary if opening else ""
@@ -48,7 +46,7 @@ def report_html(report: Report, opening: Sequence[Section] = ()) -> str:
 
 
 def overview_html(report: Report) -> str:
-    """What was asked, at which scale, which claims hold, and what is missing."""
+    """Render the question, the scale, which claims hold, and what is missing."""
     overview = report.overview
     rows = [
         ("Asked", f"<p>{escape(report.summary)}</p>"),

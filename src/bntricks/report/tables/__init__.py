@@ -1,1 +1,1 @@
-"""What runs have reached in rows and columns, and how a table is written."""
+"""Tables of results, and how they are written."""

@@ -1,8 +1,6 @@
-"""A table for LaTeX: ASCII source that needs no package but booktabs, and that fits the text block
-of a one-column article, or a column of a two-column one where it is narrow enough. Widths are
-estimated, generously, from the characters of Computer Modern."""
-
-from __future__ import annotations
+"""Tables for LaTeX: ASCII source that needs no package but booktabs, and that fits the text block
+of a one-column article, or a column of a two-column one if it is narrow. Widths are estimated,
+generously, from the characters of Computer Modern."""
 
 import math
 import re
@@ -70,7 +68,7 @@ LETTERS = {
 
 
 def to_latex(table: Table) -> str:
-    """The table in as many floats as it takes to fit."""
+    """Write the table in as many floats as it takes to fit."""
     parts = [part for wide in fitted(table, TEXT, _width) for part in _by_height(wide)]
     floats = []
     for index, part in enumerate(parts, start=1):
@@ -80,7 +78,7 @@ def to_latex(table: Table) -> str:
 
 
 def latex(text: str) -> str:
-    """Text for LaTeX. Brackets and stars are wrapped: after a line's end they would be options."""
+    """Escape text for LaTeX; brackets and stars are wrapped, or they could become options."""
     parts, end = [], 0
     for symbol in SYMBOLS.finditer(text):
         parts += [_plain(text[end : symbol.start()]), _symbol(symbol)]
@@ -106,7 +104,7 @@ def _symbol(found: re.Match[str]) -> str:
 
 
 def _ascii(letter: str) -> str:
-    """A letter with an accent as LaTeX writes it, and any other by its number."""
+    """Write a letter with an accent as LaTeX does, and any other by its number."""
     if letter.isascii():
         return letter
     plain = unicodedata.normalize("NFD", letter)
@@ -116,7 +114,7 @@ def _ascii(letter: str) -> str:
 
 
 def _by_height(table: Table) -> Iterator[Table]:
-    """Parts that are no higher than a page."""
+    """Split into parts that are no higher than a page."""
     first, lines = 0, 0
     for index in range(len(table.rows)):
         own = _lines(table, index)
@@ -134,7 +132,7 @@ def _rows(table: Table, first: int, end: int) -> Table:
 
 
 def _lines(table: Table, row: int) -> int:
-    """How many lines a row takes, assuming that a sixth of each line stays empty."""
+    """Count the lines of a row, assuming that a sixth of each line stays empty."""
     room = COLUMN if _width(table) <= COLUMN else TEXT
     widths = [each[2:-3] for each in _alignments(table, room, SMALLEST) if each[0] == "p"]
     cells = [cell for index, cell in enumerate(table.rows[row]) if _paragraph(table, index)]
@@ -194,7 +192,7 @@ def _cell(table: Table, index: int, cell: Cell) -> str:
 
 
 def _breakable(text: str) -> str:
-    """Words that are too long for a line may end anywhere."""
+    """Allow line breaks anywhere in words that are too long for a line."""
     words = (textwrap.wrap(word, LONGEST_WORD, break_on_hyphens=False) for word in text.split())
     return " ".join(r"\hspace{0pt}".join(map(latex, parts)) for parts in words)
 

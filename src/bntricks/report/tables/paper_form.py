@@ -1,8 +1,6 @@
 """Results in the form of the paper's tables: methods down, and ACC and BWT across, for each stream
-(Table 3) or for each size of the memory (Table 4), with the batches of Table 2 where that is the
-table. The long list, with a row for each group of runs, is in `results.py`."""
-
-from __future__ import annotations
+(Table 3) or each size of the memory (Table 4), with the batches of Table 2 where that is the table.
+`results.py` has the long list, with a row for each group of runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +24,7 @@ POSITIVE = "A positive BWT is not bold: tasks were hardly known right after they
 
 
 class Place(NamedTuple):
-    """A column of the table: a stream, and a size of the memory where several are compared."""
+    """A column: a stream, and a size of the memory where several are compared."""
 
     stream: str
     memory: int | None = None
@@ -34,7 +32,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the table: a method, and what its runs have that others lack."""
+    """A row: a method, and what distinguishes its runs."""
 
     method: str
     variant: str
@@ -47,7 +45,7 @@ class Line:
 
 
 def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
-    """The table as the paper would print it."""
+    """Tabulate results as the paper does."""
     places = _places(groups)
     lines = _lines(groups, places, study)
     blocks = [_block(line, lines) for line in lines]
@@ -77,7 +75,7 @@ def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
 
 
 def memories(groups: Sequence[Group]) -> list[int | None]:
-    """Every size of the memory, if some method was run with several; else None alone."""
+    """List the sizes of the memory, if some method was run with several; else None alone."""
     sized = [group for group in groups if group.knobs["memory"] is not None]
     methods = {(group.method, group.variant) for group in sized}
     if len(sized) == len(methods):
@@ -93,7 +91,7 @@ def _places(groups: Sequence[Group]) -> list[Place]:
 
 
 def _lines(groups: Sequence[Group], places: Sequence[Place], study: Study | None) -> list[Line]:
-    """Bounds first; then the study's order, or else the paper's, pairs together."""
+    """Order the rows: bounds first, then in the study's order, or the paper's, pairs together."""
     found: dict[tuple[str, str], dict[Place, Group]] = {}
     for group in groups:
         for place in places:
@@ -109,7 +107,7 @@ def _lines(groups: Sequence[Group], places: Sequence[Place], study: Study | None
 
 
 def _block(line: Line, lines: Sequence[Line]) -> str:
-    """Rows between two rules: the bounds, the families of BN Tricks, and all others."""
+    """Return the block of a row: the bounds, a family of BN Tricks, or all others."""
     if line.method in BOUNDS:
         return "bounds"
     names = {each.method for each in lines}
@@ -119,8 +117,8 @@ def _block(line: Line, lines: Sequence[Line]) -> str:
 
 
 def _best(lines: Sequence[Line], blocks: Sequence[str], place: Place, metric: str) -> set[int]:
-    """Where each family has its best number, among comparable rivals. Without a family, all but the
-    bounds compete. A positive BWT does not: it says that tasks were hardly learned when new."""
+    """Find the best number of each family, among comparable rivals; without families, of all but
+    the bounds. A positive BWT does not count: it means that tasks were hardly learned when new."""
     families = {block for block in blocks if block.startswith("family")} or {"others"}
     own = {i: line.groups[place] for i, line in enumerate(lines) if place in line.groups}
     means = {index: group.mean(metric) for index, group in own.items() if blocks[index] in families}

@@ -1,7 +1,5 @@
-"""The lists of a report: what every group of runs reached, what it cost, and what became of the
-paper's claims. A row whose numbers come from cut-down data says so."""
-
-from __future__ import annotations
+"""The lists of a report: the results of every group of runs, their costs, and the verdicts on
+claims. Rows from cut-down data are marked."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,8 +38,8 @@ def results_table(
     scale: ScaleName | None = None,
     metrics: Sequence[str] = SHOWN,
 ) -> Table:
-    """A row for each group of runs, the paper's numbers beside those of its own protocol. With a
-    study, a note says what its runs do differently from what it says."""
+    """Tabulate groups, with the paper's numbers beside those of its own protocol. A note says how
+    runs of a study differ from it."""
     notes = _notes(groups)
     notes += changed_protocol(groups, study, scale)
     rows = [
@@ -52,12 +50,12 @@ def results_table(
 
 
 def measured(values: Sequence[float], digits: int = 2) -> Cell:
-    """Mean ± standard deviation; a dash where nothing was measured."""
+    """Write mean ± standard deviation; a dash if there are no values."""
     return number(mean(values), digits, sd=sd(values)) if values else SKIPPED
 
 
 def cost_table(groups: Sequence[Group]) -> Table:
-    """What each group learned from, and what its steps cost."""
+    """Tabulate each group's data and the cost of its steps."""
     whole = results_table(groups)
     kept = [index for index, name in enumerate(whole.columns) if name in COST]
     read_off = any(record.trained_as for group in groups for record in group.records)
@@ -68,7 +66,7 @@ def cost_table(groups: Sequence[Group]) -> Table:
 def verdict_table(
     judgements: Sequence[Judgement], remark: str = "", title: str = "The paper's claims"
 ) -> Table:
-    """A row for each claim. The remark, such as "(cut-down data)", stands beside our numbers."""
+    """Tabulate claims. The remark, such as "(cut-down data)", is added to our numbers."""
     rows = [
         {
             "#": number(index, 0),
@@ -91,7 +89,7 @@ def verdict_table(
 
 
 def printed_verdicts(table: Table) -> Table:
-    """The columns of claims that fit a page of print, with what is said of ours in the title."""
+    """Reduce the columns of claims to those that fit a printed page."""
     kept = [
         index
         for index, name in enumerate(table.columns)
@@ -114,7 +112,7 @@ def _verdict(judged: Judgement) -> str:
 
 
 def p_value(p: float | None) -> Cell:
-    """A p-value; one that would print as 0 is less than the last digit."""
+    """Write a p-value; one that would print as 0 is less than the last digit."""
     least = 10**-P_DIGITS
     if p is not None and p < least / 2:
         return Cell(f"< {least:.{P_DIGITS}f}", p)
@@ -158,7 +156,7 @@ def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
 
 
 def compared(claim: Claim) -> str:
-    """The sides of a claim, as a short formula."""
+    """Write the sides of a claim as a short formula."""
     b = "0" if claim.b is None else claim.b
     if claim.kind == "similar":
         return f"{claim.a} ≈ {b} (±{claim.margin:g})"

@@ -1,8 +1,5 @@
-"""A table as a value, and how it is rendered as Markdown, CSV, JSON and on a terminal; LaTeX is in
-`latex.py`. Text in a cell is data in all of them: no name of a method, a class or a path can turn
-into markup or a formula."""
-
-from __future__ import annotations
+"""A table as a value, and its forms in Markdown, CSV, JSON and on a terminal; `latex.py` has LaTeX.
+Text in a cell is data: no name of a method, a class or a path becomes markup or a formula."""
 
 import csv
 import hashlib
@@ -30,7 +27,7 @@ FORMULAS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is read, and the number behind it, which sorting and CSV use."""
+    """A text, and the number behind it for sorting and CSV."""
 
     text: str = ""
     number: float | None = None
@@ -57,12 +54,12 @@ class Table:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns by a name of their own, which has their head in it."""
+        """Column names prefixed by their heading."""
         heads = self.heads or ("",) * len(self.columns)
         return tuple(f"{h} {c}".strip() for h, c in zip(heads, self.columns, strict=True))
 
     def spans(self) -> Iterator[tuple[str, int]]:
-        """Each head and how many columns it stands over."""
+        """Each heading with the number of its columns."""
         for head, own in groupby(self.heads):
             yield head, len(list(own))
 
@@ -76,14 +73,14 @@ class Table:
 
 
 def table_of(title: str, rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> Table:
-    """A table of cells by column, without the columns in which all are empty."""
+    """Make a table from rows of cells by column, without empty columns."""
     kept = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
     cells = tuple(tuple(row[name] for name in kept) for row in rows)
     return Table(title, tuple(kept), cells, tuple(notes))
 
 
 def only(table: Table, kept: Sequence[int]) -> Table:
-    """The table with these of its columns."""
+    """Select columns of a table."""
     return replace(
         table,
         columns=tuple(table.columns[index] for index in kept),
@@ -93,8 +90,8 @@ def only(table: Table, kept: Sequence[int]) -> Table:
 
 
 def fitted(table: Table, room: float, width: Callable[[Table], float]) -> list[Table]:
-    """The table in parts that are no wider than this, cut between heads; columns without a head
-    stand in all of them. What a single head needs is never cut."""
+    """Split a table into parts of at most this width, between headings; columns without one are in
+    all parts. A single heading is never split."""
     if not table.heads or width(table) <= room:
         return [table]
     everywhere = [index for index, head in enumerate(table.heads) if not head]
@@ -113,7 +110,7 @@ def fitted(table: Table, room: float, width: Callable[[Table], float]) -> list[T
 
 
 def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> Cell:
-    """A cell with a number, or nothing; mean ± standard deviation if there is one."""
+    """Make a cell of a number, with ± its standard deviation if given; empty without a number."""
     if value is None:
         return Cell()
     spread = "" if sd is None else f" ± {sd:.{digits}f}"
@@ -121,34 +118,34 @@ def number(value: float | None, digits: int = 2, *, sd: float | None = None) -> 
 
 
 def interval(low: float | None, high: float | None, digits: int = 2) -> Cell:
-    """A cell with an interval, or nothing."""
+    """Make a cell of an interval; empty without one."""
     if low is None or high is None:
         return Cell()
     return Cell(f"{low:.{digits}f} to {high:.{digits}f}", interval=(low, high))
 
 
 def plain_cell(value: object, form: str = ".2f") -> Cell:
-    """A cell with anything in it; the format is for numbers that are not whole."""
+    """Make a cell of any value; the format is for numbers that are not whole."""
     if isinstance(value, float):
         return Cell(format(value, form), value)
     return number(value, 0) if isinstance(value, int) else Cell("" if value is None else str(value))
 
 
 def knob_text(value: object) -> str:
-    """The value of an option in words."""
+    """Write the value of an option in words."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {each}" for key, each in value.items()) or "none"
     return "none" if value is None else str(value)
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names of classes by label; equal ones get the label's number."""
+    """Name classes by label; equal names get the label's number."""
     return [k if names.count(k) == 1 else f"{k} ({label})" for label, k in enumerate(names)]
 
 
 def drawable(text: str) -> str:
-    """Text for a chart. The library that draws it aborts the process over control characters, and
-    fails if it has to cut a name in the middle of a character beyond 16 bits."""
+    """Clean text for charts: the library aborts the process over control characters, and fails to
+    cut names with characters beyond 16 bits."""
     if len(text) > LONGEST:  # two names stay two
         digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()
         text = f"{text[:LONGEST]}… ({digest[:8]})"
@@ -165,8 +162,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Numbers at full precision; a column with deviations becomes two, and so does one with
-    intervals: `low` and `high`."""
+    """Write CSV at full precision, with columns for deviations, and for `low` and `high`."""
     rows = to_json(table)["rows"]
     names: list[str] = []
     for index, column in enumerate(table.names):
@@ -178,7 +174,7 @@ def to_csv(table: Table) -> str:
 
 
 def to_json(table: Table) -> dict[str, Any]:
-    """For programs: a row is an object by column, numbers where there are numbers."""
+    """Convert for programs: a row is an object by column, with numbers as numbers."""
     rows = []
     for row in table.rows:
         values: dict[str, Any] = {}
@@ -194,8 +190,8 @@ def to_json(table: Table) -> dict[str, Any]:
 
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """CSV that neither a spreadsheet nor a terminal will execute: what looks like a formula gets a
-    quote in front, and what does not print is escaped."""
+    """Write CSV that neither a spreadsheet nor a terminal executes: a quote precedes what looks
+    like a formula, and what does not print is escaped."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows([map(_no_formula, row) for row in (columns, *rows)])
@@ -203,7 +199,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 def to_rich(table: Table) -> Group:
-    """For the terminal. Notes are as wide as that, not as the table."""
+    """Convert for the terminal; notes have the terminal's width, not the table's."""
     title = Text(table.title, style="bold")
     notes = [Text(note, style="dim") for note in table.notes]
     if not table.rows:
@@ -225,7 +221,7 @@ def to_rich(table: Table) -> Group:
 
 
 def terminal_width(table: Table) -> int:
-    """How many characters `to_rich` needs for one line of it."""
+    """Count the characters that `to_rich` needs for a line."""
     heads = table.heads or ("",) * len(table.columns)
     widths = (
         max(len(text) for text in (head, column, *(cell.text for cell in table.column(index))))
@@ -253,5 +249,5 @@ def _no_formula(value: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """Text in which a space stands for what does not print."""
+    """Replace what does not print by spaces."""
     return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -3,8 +3,6 @@ run, so a run has the same bits with or without a probe. A probe writes what it 
 in the run's folder at once, so a resumed run keeps it. In the end its numbers go into the record; a
 map of features stays beside it."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

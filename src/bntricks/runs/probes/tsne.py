@@ -1,7 +1,5 @@
 """Project features to a plane, and make images small enough for a tooltip."""
 
-from __future__ import annotations
-
 import base64
 import io
 from typing import Any

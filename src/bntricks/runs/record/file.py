@@ -1,8 +1,6 @@
 """Records on disk: written whole, valid only if they agree with themselves, and never replaced by
 one with different bits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count, takewhile

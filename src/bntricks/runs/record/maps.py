@@ -4,8 +4,6 @@ A probe writes a map beside a run's record, as one JSON file, and the report dra
 is refused. Needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self

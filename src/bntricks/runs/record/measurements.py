@@ -1,8 +1,6 @@
 """Measurements of a run beside R: accuracy before a task is learned, accuracy after each epoch, and
 the confusion matrix. They are plain numbers, which `evaluation.py` measures. Needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 

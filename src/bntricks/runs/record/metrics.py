@@ -4,8 +4,6 @@ They are pure functions of R, computed when a record is read, so a metric that i
 for old records too. `docs/metrics.md` says where each comes from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The accuracy of a finished run under other statistics φ, with the same weights. They are plain
 numbers, which a probe measures. Needs no torch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Self
 

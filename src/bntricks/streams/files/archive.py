@@ -4,8 +4,6 @@ They are not trusted: only the files that are needed are read, by their known na
 after their sizes were checked. Nothing is unpacked to disk.
 """
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -4,8 +4,6 @@ An unfinished entry has another name until it is whole. A builder that was kille
 and the next builder removes its unfinished work.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 whole and its md5 is right; an interrupted download leaves nothing behind.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

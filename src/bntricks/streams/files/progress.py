@@ -1,7 +1,5 @@
 """Callbacks for long work (hashing, decoding, downloading): its progress, and warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

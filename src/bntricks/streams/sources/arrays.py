@@ -2,8 +2,6 @@
 [N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels; labels are any integers or strings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

@@ -3,8 +3,6 @@ cut down: a file is a row of records, each the label bytes and then the R, G, B 
 Classes arrive by ascending label, as in the paper. No pickle is ever loaded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

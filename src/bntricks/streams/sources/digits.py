@@ -2,8 +2,6 @@
 8×8 grey images, two digits a task; every fifth image of a digit is for testing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

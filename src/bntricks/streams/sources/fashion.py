@@ -4,8 +4,6 @@ images of each class: the folder `fashion-mnist` beside this file, with its lice
 where each image stands in the official files. `benchmarks/embed_fashion.py` makes it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -2,8 +2,6 @@
 or as `tasks` lists them; a share of each class is held out for testing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from functools import partial
 from itertools import chain

@@ -2,8 +2,6 @@
 Classes arrive in the sorted order of their wnids; the test set is the official validation split.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
