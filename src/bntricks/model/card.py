@@ -34,10 +34,15 @@ def model_card(model: Model, *, title: str = "Model card", verdict: str | None =
         "images of all their classes, where a linear classifier answers.",
         "## Use",
         "Images are cut to their centre square and resized; normalisation is part of every "
-        "exported file. A probability is the network's own and is not calibrated: an image of none "
-        "of these classes gets one too.",
+        f"exported file. {_probabilities(model)} an image of none of these classes gets one too.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _probabilities(model: Model) -> str:
+    if model.frozen is None:
+        return "A probability is the network's own and is not calibrated:"
+    return "Probabilities were scaled to fit the held-out images. But"
 
 
 def plain(text: str) -> str:
@@ -76,6 +81,8 @@ def _overview(model: Model) -> str:
             for values in (metadata.view.mean, metadata.view.std)
         )
         rows.insert(3, ("normalisation", f"pixels in [0, 1], mean {mean}, deviation {std}"))
+        kept = f"the middle {100 * metadata.view.crop:.4g}% of the centre square's side"
+        rows.insert(3, ("photographs", f"{kept}, resized ({metadata.view.interpolation})"))
     return _table(("", ""), [(name, plain(value)) for name, value in rows])
 
 

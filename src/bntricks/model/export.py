@@ -93,6 +93,8 @@ def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]
         )
     assert program is not None
     properties = {"classes": json.dumps(metadata.classes), "shape": json.dumps(metadata.shape)}
+    if metadata.view is not None:
+        properties["view"] = metadata.view.model_dump_json()
     if threshold is not None:
         properties["threshold"] = str(threshold)
     program.model.metadata_props.update(metadata.versions | properties)
