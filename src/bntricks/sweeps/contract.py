@@ -74,19 +74,10 @@ KINDS: dict[str, Registry[Any]] = {
 }
 """What can be registered, by the option that chooses it."""
 
+LARGEST = 32
+"""Pixels: a stream with larger images is tried on smaller ones."""
 QUICK_MOMENTUM = 0.99
 """φ has forgotten a batch after ten steps."""
-OTHER_OPTIONS: dict[str, dict[str, Any]] = {
-    "images_per_class": {"images_per_class": 11},
-    "classes_per_task": {"classes_per_task": 1},
-    "image_size": {"image_size": 12},
-    "class_order": {"class_order": "7"},
-    "first, increment": {"first": 1, "increment": 1},
-    "blurry": {"blurry": 0.3},
-    "validation": {"validation": 0.4},
-    "held_out": {"held_out": 0.5},
-}
-"""Options of a stream, and values that no small run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +162,8 @@ class _Trial:
     @classmethod
     def of(cls, subject: Subject, data: Path | None) -> _Trial:
         config = Config.of(**{"method": "er-bnt", **SMALL, subject.kind: subject.name})
+        if STREAMS[config.stream].image_size > LARGEST:
+            config = config.model_copy(update={"image_size": LARGEST})
         try:
             stream, used = resolve(config, data)
         except UserError:  # a layer without running statistics, or with a balance of its own
@@ -253,7 +246,7 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
     if finding.subject.kind != "stream":
         return replace(finding, outcome="not here", note="it is no stream")
     before, ignored = trial.stream.fingerprint, []
-    for name, options in OTHER_OPTIONS.items():
+    for name, options in _other_options(trial.stream).items():
         config = Config.of(**(trial.config.model_dump() | options))
         try:
             stream, _ = resolve(config, trial.data)
@@ -264,6 +257,22 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
     if not ignored:
         return finding
     return replace(finding, outcome="broken", note=f"without effect: {', '.join(ignored)}")
+
+
+def _other_options(stream: Stream) -> dict[str, dict[str, Any]]:
+    """Values of each option that this stream does not have."""
+    other = 2 if all(len(task.classes) == 1 for task in stream) else 1
+    images = max(int(task.train.y.bincount().max()) for task in stream)
+    return {
+        "images_per_class": {"images_per_class": max(1, images // 2)},
+        "classes_per_task": {"classes_per_task": other},
+        "image_size": {"image_size": 16 if stream.shape[1] == 12 else 12},
+        "class_order": {"class_order": [*reversed(stream.class_names)]},
+        "first, increment": {"first": other, "increment": 1},
+        "blurry": {"blurry": 0.3},
+        "validation": {"validation": 0.4},
+        "held_out": {"held_out": 0.5},
+    }
 
 
 def _threads(trial: _Trial, finding: Finding) -> Finding:
