@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -193,11 +193,13 @@ def _again(trial: _Trial, finding: Finding) -> Finding:
 
 def _every_step(trial: _Trial, finding: Finding) -> Finding:
     """In tasks long enough that tracking passes are left out."""
-    quick = trial.config.model_copy(update={"momentum": QUICK_MOMENTUM})
-    stream, used = resolve(quick, trial.data)
-    stream = stream[:2]
+    stream, used = trial.stream[:2], trial.used
+    net = trial.learner.net
+    with suppress(UserError):  # unless the network has a momentum of its own
+        quick = resolve(used.model_copy(update={"momentum": QUICK_MOMENTUM}), trial.data)[1]
+        net, used = build(quick, stream).net, quick
     steps = min(batch_count(len(task.train), used.batch) for task in stream)
-    epochs = 2 + (ema_reach(build(used, stream).net) or 0) // steps
+    epochs = 2 + (ema_reach(net) or 0) // steps
     used = used.model_copy(update={"epochs": epochs})
     deferred, every = (
         _ending(train(used, stream, Request(track=track))) for track in get_args(Track)
