@@ -270,20 +270,15 @@ def move_phi(layer: NormLayer, mean: Tensor, var: Tensor) -> None:
     layer.running_var.lerp_(var.to(layer.running_var), weight)
 
 
-def set_phi(net: nn.Module, like: nn.Module) -> None:
-    """Copy φ from a network of the same architecture."""
-    _set(net, phi(like))
-
-
 @contextmanager
 def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
     """Give the network other statistics for a while (paper, Figure 1 b/c); φ is restored after."""
     before = phi(net)
     try:
-        _set(net, _as_phi(statistics))
+        set_phi(net, _as_phi(statistics))
         yield
     finally:
-        _set(net, before)
+        set_phi(net, before)
 
 
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
@@ -298,7 +293,7 @@ def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
                 f"the inputs of layer {name!r} are not finite: look for NaN or infinity in the "
                 "samples, and in the weights before it; the running statistics stay as they were"
             )
-    _set(net, _as_phi(statistics))
+    set_phi(net, _as_phi(statistics))
 
 
 def undeclared(net: nn.Module) -> str | None:
@@ -343,8 +338,17 @@ def _as_phi(statistics: Statistics) -> Phi:
     return {name: {"mean": found.mean, "var": found.var} for name, found in statistics.items()}
 
 
+def mixed_phi(one: Phi, other: Phi, share: float) -> Phi:
+    """Mix two φ of a network: this share of the way from one to the other."""
+    return {
+        name: {kind: value.lerp(other[name][kind], share) for kind, value in own.items()}
+        for name, own in one.items()
+    }
+
+
 @torch.no_grad()
-def _set(net: nn.Module, values: Phi) -> None:
+def set_phi(net: nn.Module, values: Phi) -> None:
+    """Copy these running statistics into the layers of these names."""
     for name, layer in layers(net).items():
         if name in values:
             for buffer, value in values[name].items():

@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bntricks.errors import InvalidOptions
 
+Interpolation = Literal["area", "bilinear", "bicubic"]
+"""How images are resized."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:

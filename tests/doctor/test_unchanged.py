@@ -9,6 +9,7 @@ from torch import nn
 
 from bntricks import UserError, diagnose
 from bntricks.doctor import repair
+from bntricks.norm import mixed_phi, phi, set_phi
 from helpers.doctor_data import assert_unchanged, groups, network, snapshot
 
 SHAPES = {
@@ -93,6 +94,21 @@ def test_repair_changes_the_statistics_and_nothing_else():
         assert torch.equal(value, after["state"][name][1]) == ("running" not in name), name
     assert before["flags"] == after["flags"]
     assert before["hooks"] == after["hooks"]
+
+
+def test_a_shrunk_repair_goes_only_as_far_as_is_most_accurate():
+    data, whole, shrunk = groups(batches=4), network(), network()
+    before = phi(shrunk)
+    assert repair(whole, data).share == 1
+    repaired = repair(shrunk, data, shrink=True)
+    wanted = mixed_phi(before, phi(whole), repaired.share)
+    for name, own in phi(shrunk).items():
+        torch.testing.assert_close(own["mean"], wanted[name]["mean"])
+        torch.testing.assert_close(own["var"], wanted[name]["var"])
+    assert repaired.before.statistics == "as it is"
+    ruined = {k: {kind: 100 + v for kind, v in own.items()} for k, own in before.items()}
+    set_phi(shrunk, ruined)
+    assert repair(shrunk, data, shrink=True).share == 1
 
 
 def test_batches_are_streamed_and_not_kept():

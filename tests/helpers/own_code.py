@@ -6,6 +6,7 @@ import pytest
 
 from bntricks import HEADS, NETWORKS, NORMS, OPTIMISERS, RECALIBRATIONS
 from bntricks.methods import METHODS
+from bntricks.networks.backbones import BACKBONES
 from bntricks.plugins import imports
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.streams import registry
@@ -14,7 +15,7 @@ from bntricks.training.schedules import SCHEDULES
 EXAMPLE = Path(__file__).parents[2] / "examples" / "my_method.py"
 OWN = {"method": "my-er-bnt", "stream": "my-blobs", "net": "my-net", "norm": "my-norm"}
 REGISTRIES = (METHODS, NETWORKS, NORMS, OPTIMISERS, SCHEDULES, registry.OPENERS)
-REGISTRIES += (CORRECTIONS, HEADS, RECALIBRATIONS)
+REGISTRIES += (CORRECTIONS, HEADS, RECALIBRATIONS, BACKBONES)
 TINY = {"width": 2, "epochs": 1}
 METHOD = """
 from bntricks import BM, Bt, Method, Reservoir, ce, method

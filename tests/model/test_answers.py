@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bntricks import Model, UserError
-from bntricks.model.answers import share
+from bntricks.model.answers import Acceptance, share
 from helpers.colours import FIRST, SECOND, pictures, write_folder
 
 
@@ -90,13 +90,29 @@ def test_the_command_names_more_classes_all_probabilities_and_the_unknown(bnt, m
     assert header[3:5] == ["label 2", "probability 2"]
     assert header[5:] == [f"probability of {name}" for name in FIRST]
     assert {len(row) for row in rows} == {8}
+    loaded = Model.load(model)
+    loaded.metadata = loaded.metadata.model_copy(update={"with_memory": False})
+    loaded.held_out = None
+    loaded.save(model)
     done = bnt("predict", model, known, "--threshold", 1, "--unknown", others, "--json")
     given = {(answer["label"], answer["threshold"]) for answer in json.loads(done.out)}
     assert given == {(None, 1)}
     assert "accepts 0.0% (0.0 to 17.6) of the 18 images of unknown classes" in done.err
     done = bnt("predict", model, known, "--threshold", 1, "--top", 2)
     assert done.out.count("unknown") == 3
+    assert "no held-out images" in done.err
     assert "is not known: give a folder" in done.err
+
+
+def test_a_threshold_is_measured_before_it_is_used_and_a_useless_one_is_refused(bnt, model, first):
+    done = bnt("predict", model, first, "--threshold", 0, "--json")
+    assert "accepts 100.0%" in done.err
+    assert len(json.loads(done.out)) == 36
+    done = bnt("predict", model, first, "--threshold", 1)
+    assert (done.code, done.out) == (2, "")
+    assert "useless: it accepts 0.0%" in done.err
+    with pytest.raises(UserError, match="only"):
+        Acceptance(0.3, unknown=share(torch.ones(9)), known=share(torch.arange(9) > 1)).check()
 
 
 def test_a_rate_without_images_to_choose_by_is_a_line(refused, model, first):

@@ -48,7 +48,7 @@ CHANGES = {
         lambda about, tensors: about.update(format="\x1b[2J"),
         "format is \\x1b[2J,",
     ),
-    "another format": (lambda about, tensors: about.update(format=3), "format is 3"),
+    "another format": (lambda about, tensors: about.update(format=4), "format is 4"),
     "no JSON": (lambda about, tensors: "{", "description"),
     "JSON, but a list": (lambda about, tensors: "[]", "description"),
     "deep JSON": (lambda about, tensors: "[" * 10**5, "description"),

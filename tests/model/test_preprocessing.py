@@ -23,7 +23,29 @@ HALF = {"image_mean": [0.5], "image_std": [0.25]}
 )
 def test_size_and_normalisation_are_found(tmp_path, values, expected):
     (tmp_path / "p.json").write_text(json.dumps(values))
-    assert read_preprocessing(tmp_path / "p.json") == ImageInput(expected, (0.5,), (0.25,))
+    found = read_preprocessing(tmp_path / "p.json")
+    assert (found.size, found.mean, found.std) == (expected, (0.5,), (0.25,))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            {"size": {"shortest_edge": 256}, "crop_size": 224, "do_center_crop": True},
+            (0.875, "area"),
+        ),
+        ({"size": 224, "resample": 3}, (1.0, "bicubic")),
+        (
+            {"input_size": [3, 96, 96], "crop_pct": 0.9, "interpolation": "bilinear"},
+            (0.9, "bilinear"),
+        ),
+        ({}, (1.0, "area")),
+    ],
+)
+def test_crop_and_interpolation_are_found(tmp_path, values, expected):
+    (tmp_path / "p.json").write_text(json.dumps(HALF | {"mean": [0.5], "std": [0.25]} | values))
+    found = read_preprocessing(tmp_path / "p.json")
+    assert (found.crop, found.interpolation) == expected
 
 
 def test_pixels_that_are_not_normalised_stay_as_they_are(tmp_path):

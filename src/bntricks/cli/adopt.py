@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from bntricks.cli import console
+from bntricks.cli.app import Switch
 from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
 from bntricks.model.options import NewModel
-from bntricks.options import Options
+from bntricks.options import Interpolation, Options
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ IMAGE_SIZE = 224
 class TrainedNetwork(Options):
     """A network that was trained elsewhere, to go on with."""
 
+    backbone: str | None = None
+    """New model: a pretrained network whose features are used as they are, by name:
+    `efficientnet-lite0`, `timm:NAME`, `torchvision:NAME`, or one that your --import registers."""
     classes: str | None = None
     """New model around a trained network (--net): its classes in the order of its outputs, as a
     file with a name on each line, as 'cat,dog', or as a JSON list."""
@@ -45,11 +50,45 @@ class TrainedNetwork(Options):
     they are kept in the file."""
     preprocessing: Path | None = None
     """JSON with its image size, mean and standard deviation: preprocessor_config.json of Hugging
-    Face, config.json of timm, or image_size, mean and std."""
+    Face, config.json of timm, or image_size, mean and std; of a backbone, crop and interpolation
+    too."""
     mean: Numbers = ()
     """Mean of the pixels in [0, 1] that it was trained with, per channel [default: ImageNet's]."""
     std: Numbers = ()
     """Their standard deviation, likewise."""
+    crop: Annotated[float, Field(gt=0.1, le=1)] | None = None
+    """With --backbone: the share of an image's centre square that it sees [default: what its
+    weights say]."""
+    interpolation: Interpolation | None = None
+    """With --backbone: how images are resized [default: what its weights say]."""
+    keep_images: Switch = False
+    """With --backbone: keep images in the file, as many as --memory and those held out, which
+    --tune needs. Without it the file holds no image."""
+
+
+def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
+    """Make a model on the frozen trunk of the backbone, which knows no class yet."""
+    from bntricks.model.model import Model
+    from bntricks.model.preprocessing import read_preprocessing
+
+    for name in ("width", "blocks", "stages", "classes", "old_images", "old_tests"):
+        if name in (*new.given(), *network.given()):
+            raise UserError("it is not for a --backbone: leave it out", option=name)
+    told = None
+    if network.preprocessing is not None:
+        told = read_preprocessing(network.preprocessing)
+    shown_how = network.model_dump(
+        include={"weights", "mean", "std", "crop", "interpolation", "keep_images"},
+        exclude_unset=True,
+    )
+    return Model.create(
+        backbone=network.backbone,
+        preprocessing=told,
+        image_size=new.image_size,
+        device=device,
+        **shown_how,
+        **in_python(new),
+    )
 
 
 def in_python(new: NewModel) -> dict[str, Any]:
@@ -66,17 +105,21 @@ def adopted(
     net: str, network: TrainedNetwork, new: NewModel, device: str, skip_unreadable: bool
 ) -> Model:
     """A model around the trained network that this function builds."""
-    from bntricks.doctor.user_network import load_weights
     from bntricks.model.model import Model
     from bntricks.model.samples import gather
+    from bntricks.networks.weights import load_weights
     from bntricks.streams import View
 
     for name in ("width", "blocks", "stages"):
         if name in new.given():
             raise UserError("it is for our own ResNet: leave it out with --net", option=name)
+    for name in ("crop", "interpolation", "keep_images"):
+        if name in network.given():
+            raise UserError("it is for a --backbone: leave it out with --net", option=name)
     if network.classes is None:
         raise UserError(
-            "missing: name the classes of the trained network, in the order of its outputs",
+            "missing: name the classes of the trained network, in the order of its outputs; for "
+            "other classes than these, begin with its features, as a --backbone",
             option="classes",
         )
     size, mean, std = image_input(network.preprocessing, new.image_size, network.mean, network.std)

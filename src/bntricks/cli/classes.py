@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from bntricks.cli import console
-from bntricks.cli.app import app
+from bntricks.cli.app import Imports, app, import_all
 from bntricks.cli.models import Net, check_target, locked, open_model
 from bntricks.files import shown
 
@@ -21,7 +21,9 @@ Names = Annotated[tuple[str, ...], Parameter(negative=())]
 
 
 @app.command
-def rename_class(model: Path, old: str, new: str, /, *, net: Net = None) -> None:
+def rename_class(
+    model: Path, old: str, new: str, /, *, net: Net = None, imports: Imports = ()
+) -> None:
     """Give a class of a model another name. What the model answers stays as it is.
 
     Parameters
@@ -33,13 +35,14 @@ def rename_class(model: Path, old: str, new: str, /, *, net: Net = None) -> None
     new
         The name it gets.
     """
+    import_all(imports)
     with _changed(model, net) as opened:
         opened.rename({old: new})
     console.say(f"{shown(old)} is now called {shown(new)} in {shown(model)}")
 
 
 @app.command
-def remove_class(model: Path, names: Names, /, *, net: Net = None) -> None:
+def remove_class(model: Path, names: Names, /, *, net: Net = None, imports: Imports = ()) -> None:
     """Remove classes from a model: their outputs, their images in its memory and its test images.
 
     Nothing is trained. Images of a removed class are taken for one of the others from now on, or
@@ -53,6 +56,7 @@ def remove_class(model: Path, names: Names, /, *, net: Net = None) -> None:
     names
         The classes to remove.
     """
+    import_all(imports)
     with _changed(model, net) as opened:
         opened.remove(names)
     left = len(opened.classes)

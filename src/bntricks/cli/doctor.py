@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
-from bntricks.cli.app import Device, Json, Names, Switch, Threads, app
+from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
 from bntricks.cli.models import SkipUnreadable, check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
@@ -61,6 +61,7 @@ class Selection(Options):
     batch: Annotated[int, Field(ge=2)] = 128
     """Images that pass through the network at once."""
     skip_unreadable: SkipUnreadable = False
+    imports: Imports = ()
     device: Device = "cpu"
     threads: Annotated[Threads, Field(ge=1, le=1024)] = 1
 
@@ -135,6 +136,7 @@ def recalibrate(
     *,
     selection: Annotated[Selection, Parameter(name="*")],
     out: Path,
+    shrink: Switch = False,
     force: Switch = False,
     anyway: Switch = False,
     json: Json = False,
@@ -149,6 +151,9 @@ def recalibrate(
         A model that bnt saved, unless --net brings one of your own.
     out
         The new file; safetensors of the state dict for a network of your own.
+    shrink
+        Move the statistics only a share of the way, chosen by accuracy on the half that estimates
+        them: for few images.
     force
         Replace the file if it is there already.
     anyway
@@ -162,8 +167,8 @@ def recalibrate(
 
     check_target(out, inputs=_inputs(model, selection), force=force)
     with stdout_reserved(), console.reporting() as report:
-        net, images, _, save = _open(model, selection)
-        repaired = repair(net, images, size=selection.batch, report=report)
+        net, images, _, save = _open(model, selection, moves=True)
+        repaired = repair(net, images, shrink=shrink, size=selection.batch, report=report)
     before, after, order = repaired.before, repaired.after, repaired.order
     changes = (
         ("old", before.old, after.old, after.old_difference),
@@ -187,7 +192,7 @@ def recalibrate(
         save(out)
     if json:
         gained = {name: asdict(difference) for name, _, _, difference in changes}
-        print_json({"gained": gained, "path": str(out)})
+        print_json({"gained": gained, "share": repaired.share, "path": str(out)})
         return
     header = ["classes", "before, %", "after, %", "points", "95% interval"]
     rows = [
@@ -195,6 +200,8 @@ def recalibrate(
         for name, was, now, difference in changes
     ]
     console.show(header, rows)
+    if shrink:
+        console.say(f"φ is {100 * repaired.share:.0f}% of the way to the balanced statistics")
     if not after.all_difference.sign:
         console.say("no measurable change over all classes")
     if order is not None:
@@ -205,14 +212,15 @@ def recalibrate(
 
 
 def _open(
-    model: Path | None, selection: Selection
+    model: Path | None, selection: Selection, *, moves: bool = False
 ) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
     """The network, the images to examine it with, its classes if they were given, and how to
-    write it."""
+    write it. Fail if φ is to be moved and must not be."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
 
     prepare(selection.device, selection.threads)
+    import_all(selection.imports)
     groups = [class_names(text, "groups") for text in selection.groups or ()]
     if model is not None and selection.weights is None:
         for option in ("classes", "preprocessing", "image_size", "mean", "std"):
@@ -222,6 +230,11 @@ def _open(
                     option=option,
                 )
         opened = open_model(model, net=selection.net, device=selection.device)
+        if moves and opened.frozen is not None:
+            raise UserError(
+                f"{shown(model)} has a frozen backbone, and all it knows are features by the "
+                "statistics it has now: keep them, or tune the trunk, which decides about them"
+            )
         images = model_images(opened, _photos(selection), groups)
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None:

@@ -13,16 +13,18 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.adopt import TrainedNetwork, adopted, in_python
+from bntricks.cli.adopt import TrainedNetwork, adopted, in_python, pretrained
 from bntricks.cli.app import (
     Count,
     Device,
+    Imports,
     Json,
     Seconds,
     Switch,
     Threads,
     app,
     flag,
+    import_all,
     refuse_misspelt,
 )
 from bntricks.cli.models import (
@@ -43,7 +45,15 @@ from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
+    from bntricks.model.phi import Decision
     from bntricks.model.summary import Learned, Score
+
+HEADS = {
+    "lda": "shrunk LDA",
+    "means": "nearest class mean",
+    "linear": "a balanced linear layer",
+    "trained": "the layer trained with the trunk",
+}
 
 
 @app.command
@@ -59,8 +69,11 @@ def learn(
     net: str | None = None,
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
     more: Switch = False,
+    tune: Switch = False,
+    tune_from: str | None = None,
     skip_unreadable: SkipUnreadable = False,
     without_memory: Switch = False,
+    imports: Imports = (),
     device: Device = "cpu",
     threads: Threads = 1,
     checkpoint_seconds: Seconds = 120.0,
@@ -75,13 +88,17 @@ def learn(
     that was interrupted, for whatever reason, continues when the command is repeated. If the
     advice is to learn again, the earlier file is kept beside it, with "before" in its name.
 
+    A model usually begins with a pretrained network, --backbone: its features of each image are
+    computed once and no network is trained. Without one, a small network is trained from scratch.
+
     Of each class some images are held out and never trained on: they are kept in the file, so
     that accuracy on old classes can be measured when their folder is gone.
 
     Examples:
 
-    - `bnt learn photos/animals --into model.safetensors`
-    - `bnt learn photos/more --into model.safetensors --epochs 50`
+    - `bnt learn photos/animals --into model.safetensors --backbone efficientnet-lite0`
+    - `bnt learn photos/more --into model.safetensors`
+    - `bnt learn scans --into small.safetensors --image-size 64`
     - `bnt learn photos/more --into m.safetensors --net nets:build --weights w.safetensors
       --classes names.txt --old-images photos/old`
 
@@ -104,6 +121,12 @@ def learn(
     more
         Classes of the folder may be known already: continue training them on these images. Those
         that the model has already are left out.
+    tune
+        Train the trunk of a backbone as well, by BN Tricks at a low rate (--lr, 0.0003; --epochs,
+        10). It serves only if it is better on held-out images than the frozen one. Needs a model
+        made with --keep-images.
+    tune_from
+        The same for a part of the trunk, from the module of this name on, such as `layer4`.
     without_memory
         Leave the memory and the test images out of the file: it holds no images and predicts the
         same, but cannot be taught more.
@@ -121,6 +144,7 @@ def learn(
     from bntricks.model.samples import gather
     from bntricks.model.unfinished import checkpoints
 
+    import_all(imports)
     if new.method in entries():
         refuse_misspelt(hyper.keys() - find(new.method).hyper().keys(), "learn")
     new = new.model_copy(update={"hyper": hyper} if hyper else {})
@@ -140,26 +164,53 @@ def learn(
                 check_can_learn(model)
             else:
                 protocol(new)  # so that a mistake is reported before any image is read
-                if net is not None:
+                if trained.backbone is not None:
+                    if net is not None:
+                        raise UserError(
+                            "a model has one network: leave out --backbone, or this", option="net"
+                        )
+                    model = pretrained(trained, new, device)
+                elif net is not None:
                     model = adopted(net, trained, new, device, skip_unreadable)
                 elif trained.given():
                     raise UserError(
-                        "it describes a trained network: say what builds it, with --net "
+                        "it describes a trained network: say which, with --backbone NAME or --net "
                         "package.module:function",
                         option=trained.given()[0],
                     )
-            size = model.metadata.shape[-1] if model else new.image_size or IMAGE_SIZE
-            samples = read_images(
-                gather, folder, size=size, held_out=held_out, skip=skip_unreadable
-            )
-            if model is None:
-                model = create(samples, device=device, **in_python(new))
+            if model is None or model.frozen is None:
+                if tune or tune_from:
+                    raise UserError(
+                        "it is for a model on a --backbone: this one is trained anyway",
+                        option="tune",
+                    )
+                size = model.metadata.square if model else new.image_size or IMAGE_SIZE
+                samples = read_images(
+                    gather, folder, size=size, held_out=held_out, skip=skip_unreadable
+                )
+                if model is None:
+                    model = create(samples, device=device, **in_python(new))
             with _continued(lesson_file(into)):
                 with console.progress(lines=True) as sink:
-                    keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
-                    learned = teach(
-                        model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
-                    )
+                    if model.frozen is not None:
+                        learned = model.learn(
+                            folder,
+                            epochs=epochs,
+                            lr=lr,
+                            held_out=held_out,
+                            more=more,
+                            tune=tune,
+                            tune_from=tune_from,
+                            skip_unreadable=skip_unreadable,
+                            sink=sink,
+                        )
+                        for line in learned.unreadable:
+                            console.complain(f"{line}; left out")
+                    else:
+                        keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
+                        learned = teach(
+                            model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
+                        )
                 before = None
                 if exists and learned.learn_again:
                     places = names_before(into)  # a killed command may have kept it already
@@ -224,6 +275,17 @@ def _print_retry(
     )
 
 
+def _told(decision: Decision) -> str:
+    rates = "; ".join(
+        f"{name} {first:.1f} and {second:.1f}"
+        for name, (first, second) in decision.accuracy.items()
+    )
+    return (
+        f"{decision.chosen} (accuracy on the half of the held-out images that chooses, and on the "
+        f"half that confirms: {rates})"
+    )
+
+
 def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> None:
     def listed(names: tuple[str, ...]) -> str:
         return abbreviated([shown(name) for name in names], 6)
@@ -253,8 +315,21 @@ def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> 
     if learned.losses:
         first, last = learned.losses[0], learned.losses[-1]
         console.say(f"\ntraining loss {first:.2f} in the first epoch, {last:.2f} in the last")
+    if learned.head is not None:
+        others = ", ".join(f"{HEADS[name]} {rate:.1f}" for name, rate in learned.heads.items())
+        rates = f" (on held-out images: {others})" if others else ""
+        console.say(f"\nwhat answers: {HEADS[learned.head]}{rates}")
+    if learned.tuning is not None:
+        console.say(f"\ntrunk: {_told(learned.tuning)}")
+    if learned.phi is not None and learned.phi.chosen != "as trained":
+        console.say(f"\nrunning statistics: {_told(learned.phi)}")
     for concern in learned.concerns:
         console.say(f"\nWARNING: {concern}")
-    memory = None if without_memory else model.learner.memory
-    kept = "" if memory is None else f", with a memory of {len(memory)} images"
+    kept, memory = "", model.learner.memory
+    if model.frozen is not None:
+        images = "no image" if model.frozen.stored_images is None else "these images"
+        kept = f", with the features of {len(model.frozen.stored)} images and {images}"
+    elif memory is not None:
+        kept = f", with a memory of {len(memory)} images"
+    kept = "" if without_memory else kept
     console.say(f"\nwritten to {shown(into)}{kept}")

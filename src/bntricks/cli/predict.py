@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from bntricks.cli import console
-from bntricks.cli.app import Count, Device, Json, Paths, Switch, Threads, app
+from bntricks.cli.app import Count, Device, Imports, Json, Paths, Switch, Threads, app, import_all
 from bntricks.cli.models import (
     Net,
     SkipUnreadable,
@@ -47,6 +47,7 @@ def predict(
     unknown: Path | None = None,
     false_acceptance: Share | None = None,
     net: Net = None,
+    imports: Imports = (),
     skip_unreadable: SkipUnreadable = False,
     device: Device = "cpu",
     threads: Threads = 1,
@@ -56,8 +57,9 @@ def predict(
     """Say which class each image belongs to, and how probable that is.
 
     A network knows no other classes than those it learned, and gives every image one of them.
-    With a threshold it may answer "unknown". How many images of other classes are nevertheless
-    taken for known ones is measured on a folder of such images, given as --unknown.
+    With a threshold it may answer "unknown". What that costs is measured first: on the model's own
+    held-out images, and on a folder of images of other classes, given as --unknown. A threshold
+    that refuses most known images, or accepts unknown ones no less often, is not used.
 
     Examples:
 
@@ -75,7 +77,9 @@ def predict(
     probabilities
         Add the probability of every class.
     threshold
-        Answer "unknown" unless the likeliest class is more probable than this.
+        Answer "unknown" unless the likeliest class is more probable than this. With a pretrained
+        backbone: unless the image is more familiar than this share of the model's own held-out
+        images, so that 0.05 refuses about 5% of those.
     unknown
         A folder of images of other classes, on which to measure how many of them pass the
         threshold. Without --threshold one is chosen: on one half of them, measured on the other.
@@ -84,13 +88,14 @@ def predict(
         [default: 0.05].
     json
         Print an array of {path, label, probability}; the label is null where it is unknown, and
-        there is also the `threshold`. With --top there are also `candidates`, with
-        --probabilities there is also an object of these.
+        there are also the `threshold` and the `confidence` it is compared with. With --top there
+        are also `candidates`, with --probabilities there is also an object of these.
     csv
         Print the same as CSV.
     """
-    from bntricks.streams.files.image_files import find_images, read_files
+    from bntricks.streams.files.image_files import find_images, read_blocks
 
+    import_all(imports)
     if json and csv:
         raise UserError("both --json and --csv are given: leave one of them out")
     if false_acceptance is not None and (unknown is None or threshold is not None):
@@ -103,19 +108,22 @@ def predict(
     shape = opened.metadata.shape
     if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
         raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
-    photos = read_images(read_files, find_images(images), shape[-1], skip=skip_unreadable)
+    files = find_images(images)
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)
     elif threshold is not None:
-        console.complain(
-            "how many images of other classes pass this threshold is not known: give a folder of "
-            "some as --unknown to measure it"
-        )
+        _checked(opened, threshold)
     every = len(opened.classes)
     ranked = every if probabilities else min(top, every)
-    with stdout_reserved():
-        answers = opened.answer(photos.x, top=ranked, threshold=threshold) if len(photos.x) else ()
-    answered = list(zip(map(str, photos.files), answers, strict=True))
+    answered: list[tuple[str, Answer]] = []
+    with stdout_reserved(), console.reporting() as report:
+        blocks = read_blocks(files, opened.metadata.square, skip=skip_unreadable, report=report)
+        for photos in blocks:
+            if len(photos.x):
+                answers = opened.answer(photos.x, top=ranked, threshold=threshold)
+                answered += zip(map(str, photos.files), answers, strict=True)
+            for line in photos.unreadable:
+                console.complain(f"{line}; left out")
     columns = opened.classes if probabilities else ()
     if json:
         print_json([_as_json(path, each, top, columns, threshold) for path, each in answered])
@@ -135,6 +143,8 @@ def export(
     safetensors: Path | None = None,
     card: Path | None = None,
     net: Net = None,
+    imports: Imports = (),
+    threshold: Share | None = None,
     force: Switch = False,
 ) -> None:
     """Write a model for use elsewhere.
@@ -159,12 +169,16 @@ def export(
     card
         A model card to write, in Markdown: what was learned when, accuracy by class on held-out
         images, and what the doctor says.
+    threshold
+        With --onnx and --pt2: a third output, `accepted`, [N], says whether an image may be of a
+        known class, as with `bnt predict --threshold`.
     force
         Replace files that are there already.
     """
     from bntricks.model.export import to_onnx, to_pt2
     from bntricks.model.file import pack
 
+    import_all(imports)
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
     if not targets:
         raise UserError(
@@ -175,11 +189,15 @@ def export(
     _check_ending(pt2, ".pt2", "a torch.export")
     opened = open_model(model, net=net)
     contents, notes = {}, {}
+    if threshold is not None:
+        if onnx is None and pt2 is None:
+            raise UserError("it is for --onnx and --pt2: leave it out", option="threshold")
+        _checked(opened, threshold)
     if onnx is not None:
-        contents[onnx], difference = to_onnx(opened)
+        contents[onnx], difference = to_onnx(opened, threshold)
         notes[onnx] = f"; onnxruntime's probabilities agree to {difference:.1g}"
     if pt2 is not None:
-        contents[pt2], difference = to_pt2(opened)
+        contents[pt2], difference = to_pt2(opened, threshold)
         notes[pt2] = f"; its probabilities agree to {difference:.1g}"
     if safetensors is not None:
         contents[safetensors] = pack(opened, memory=False)
@@ -209,7 +227,7 @@ def _measured(
     from bntricks.model.answers import FALSE_ACCEPTANCE
     from bntricks.streams.files.image_files import find_images, read_files
 
-    files, size = find_images([folder]), model.metadata.shape[-1]
+    files, size = find_images([folder]), model.metadata.square
     names = {folder.resolve().name, *(part for f in files for part in f.relative_to(folder).parts)}
     if learned := sorted(names.intersection(model.classes)):
         raise UserError(
@@ -222,12 +240,27 @@ def _measured(
     rate = FALSE_ACCEPTANCE if rate is None else rate
     with stdout_reserved():
         passed = model.acceptance(others.x, threshold=threshold, false_acceptance=rate)
+    assert passed.unknown is not None
     known = f", and {passed.known} of its own held-out images" if passed.known else ""
     console.complain(
         f"a threshold of {passed.threshold:.6g} accepts {passed.unknown} of the "
         f"{passed.unknown.images} images of unknown classes{known} (95% intervals)"
     )
+    passed.check()
     return passed.threshold
+
+
+def _checked(model: Model, threshold: float) -> None:
+    """Say what this threshold costs, on stderr; fail if it is useless."""
+    passed = model.acceptance(threshold=threshold)
+    cost = "what it costs is not known, as the model has no held-out images"
+    if passed.known is not None:
+        cost = f"it accepts {passed.known} of the model's own held-out images (95% interval)"
+    console.complain(
+        f"a threshold of {threshold:.6g}: {cost}; how many images of other classes pass is not "
+        "known: give a folder of some as --unknown to measure it"
+    )
+    passed.check()
 
 
 def _as_json(
@@ -239,7 +272,7 @@ def _as_json(
         "probability": answer.probability,
     }
     if threshold is not None:
-        value["threshold"] = threshold
+        value |= {"threshold": threshold, "confidence": answer.confidence}
     if top > 1:
         value["candidates"] = [asdict(each) for each in answer.candidates[:top]]
     if columns:

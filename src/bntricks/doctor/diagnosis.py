@@ -51,12 +51,24 @@ from bntricks.doctor.verdict import (
     remarks,
 )
 from bntricks.errors import UserError
-from bntricks.norm import Moments, Statistics, check_layers, layers, moments, phi, recalibrate
+from bntricks.norm import (
+    Moments,
+    Statistics,
+    check_layers,
+    layers,
+    mixed_phi,
+    moments,
+    phi,
+    recalibrate,
+    set_phi,
+)
 from bntricks.streams.files.progress import Report, silent
 from bntricks.system.devices import forked_generators
 
 AS_IS = "as it is"
 BALANCED = "balanced"
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""Of balanced statistics that a shrunk φ may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,34 +189,49 @@ class Repair:
     after: Counterfactual
     order: FittingOrder | None
     """Another order of classes, if it fits the answers after recalibration and theirs does not."""
+    share: float = 1.0
+    """The share of balanced statistics in φ; the rest is what φ was before."""
 
 
 def repair(
     net: nn.Module,
     batches_by_group: BatchesByGroup,
     *,
+    shrink: bool = False,
     scores: Scores = network_outputs,
     size: int = BATCH_SIZE,
     report: Report = silent,
 ) -> Repair:
-    """Recalibrate φ on one half of every class, and measure accuracy on the other half."""
+    """Recalibrate φ on one half of every class, and measure accuracy on the other half. With
+    `shrink`, φ moves only a share of the way, the one that is most accurate on the first half: the
+    statistics of few images are noisy."""
     check_layers(net)
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
     estimating, measuring = halves(groups, batches_by_group)
-    before = {
-        name: Moments(layer.running_mean.clone(), layer.running_var.clone(), 0)  # type: ignore[union-attr]
-        for name, layer in layers(net).items()
-    }
+    was, share = phi(net), 1.0
+    before = {name: Moments(own["mean"], own["var"], 0) for name, own in was.items()}
     report("estimating moments", 0, None)
     joint = balanced_batches(tuple(map(first_half, groups)), estimating, size)
     recalibrate(net, map(inputs_for(net), joint))
+    if shrink:
+        balanced = phi(net)
+        mixtures = [mixed_phi(was, balanced, each) for each in SHARES]
+        trials = [
+            Trial({name: Moments(own["mean"], own["var"], 0) for name, own in each.items()})
+            for each in mixtures
+        ]
+        tallies = measure(net, groups, estimating, trials, scores, size, report)
+        rates = [counterfactual(k, "", groups, tallies).all for k in range(len(SHARES))]
+        best = max(range(len(SHARES)), key=rates.__getitem__)
+        set_phi(net, mixtures[best])
+        share = SHARES[best]
     trials = [Trial(before), Trial({})]
     tallies = measure(net, groups, measuring, trials, scores, size, report)
     first, second = (
         counterfactual(k, name, groups, tallies) for k, name in enumerate((AS_IS, BALANCED))
     )
-    return Repair(first, second, fitting_order(tally.pairs[1] for tally in tallies))
+    return Repair(first, second, fitting_order(tally.pairs[1] for tally in tallies), share)
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from bntricks.errors import UserError, abbreviated
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.image import in_blocks
+from bntricks.streams.files.image import Square, in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 ImageView = Callable[[Tensor], Tensor]
@@ -43,7 +43,7 @@ def image_groups(
     classes: Sequence[str],
     view: ImageView,
     *,
-    size: int,
+    size: int | Square,
 ) -> BatchesByGroup:
     """Return the images of each group of class names; labels are positions in `classes`."""
     source, leave_out = photos.source, photos.leave_out
@@ -128,7 +128,7 @@ def _adjustment(error: Exception) -> tuple[str, str]:
 
 
 def _batches(
-    source: Folder, labelled_files: Sequence[tuple[str, int]], view: ImageView, size: int
+    source: Folder, labelled_files: Sequence[tuple[str, int]], view: ImageView, size: int | Square
 ) -> Iterator[Labelled]:
     # Classes are mixed within every batch, in the same order on every pass.
     order = torch.randperm(len(labelled_files), generator=Generator().manual_seed(0)).tolist()

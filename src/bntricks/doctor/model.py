@@ -24,7 +24,7 @@ def model_images(
     model: Model, photos: Photos, groups: Sequence[Sequence[str]] = ()
 ) -> BatchesByGroup:
     """Return images to examine a model with, by task or in these groups."""
-    if len(shape := model.metadata.shape) != 3:
+    if len(model.metadata.shape) != 3:
         raise UserError("this model does not take images: examine it in Python, with diagnose")
     if _classifier_moves(model):
         raise UserError(
@@ -38,7 +38,11 @@ def model_images(
             remedy="groups",
         )
     batches_by_group = image_groups(
-        photos, groups or model.groups, model.classes, lambda x: model.view(x, None), size=shape[-1]
+        photos,
+        groups or model.groups,
+        model.classes,
+        lambda x: model.view(x, None),
+        size=model.metadata.square,
     )
     check_accepts(model.net, batches_by_group)
     return batches_by_group

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 FALSE_ACCEPTANCE = 0.05
 """The share of unknown images that a threshold accepts, by default."""
+FEWEST_KNOWN = 0.5
+"""The share of known images that a useful threshold accepts, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,10 @@ class Answer:
     """The likeliest classes of one sample, the likeliest first."""
 
     label: str | None
-    """None if not even the likeliest class is above the threshold: the sample may be of none."""
+    """None if its confidence is not above the threshold: the sample may be of no known class."""
     candidates: tuple[Candidate, ...]
+    confidence: float
+    """What a threshold is compared with: see `confidence`."""
 
     @property
     def probability(self) -> float:
@@ -59,10 +64,29 @@ class Acceptance:
     """What a threshold accepts."""
 
     threshold: float
-    unknown: Share
-    """Of images of classes that the model never learned: the false ones."""
+    unknown: Share | None
+    """Of images of classes that the model never learned: the false ones. None if none are given."""
     known: Share | None
     """Of the model's own held-out images. None if it has none."""
+
+    def check(self) -> None:
+        """Fail if the threshold is useless: it refuses most known images, or accepts unknown ones
+        no less often than known ones."""
+        if self.known is None:
+            return
+        problem = None
+        if self.known.percent < 100 * FEWEST_KNOWN:
+            problem = f"accepts {self.known} of the model's own held-out images"
+        elif self.unknown is not None and self.unknown.percent >= self.known.percent:
+            problem = (
+                f"accepts {self.unknown} of the images of unknown classes and only {self.known} of "
+                "the model's own"
+            )
+        if problem is not None:
+            raise UserError(
+                f"a threshold of {self.threshold:.6g} is useless: it {problem}; choose a lower one"
+                + (", or accept more images of unknown classes" if self.unknown else "")
+            )
 
 
 def answer(
@@ -73,17 +97,31 @@ def answer(
         raise UserError("it must be at least 1", option="top", value=top)
     if threshold is not None:
         _check_share(threshold, "threshold")
-    best = model.predict_proba(x).topk(min(top, len(model.classes)))
+    scores = model.scores(x)
+    best = scores.softmax(1).topk(min(top, len(model.classes)))
     rows = zip(best.indices.tolist(), best.values.double().tolist(), strict=True)
     return tuple(
-        _answer([Candidate(model.classes[k], p) for k, p in zip(*row, strict=True)], threshold)
-        for row in rows
+        _answer([Candidate(model.classes[k], p) for k, p in zip(*row, strict=True)], own, threshold)
+        for row, own in zip(rows, confidence(model, scores).tolist(), strict=True)
     )
+
+
+def confidence(model: Model, scores: Tensor) -> Tensor:
+    """Return what a threshold is compared with, from 0 to 1: the probability of the likeliest
+    class. On a frozen trunk it is the share of the model's own held-out images whose highest score
+    is no higher: so a threshold of 0.05 refuses about 5% of images like those."""
+    if model.frozen is None:
+        return scores.softmax(1).max(1).values.double()
+    own = model.frozen.highest
+    if not len(own):
+        raise UserError("nothing was held out to measure a threshold on: leave it out")
+    highest = scores.max(1).values
+    return torch.searchsorted(own, highest, right=True).double() / len(own)
 
 
 def acceptance(
     model: Model,
-    unknown: Any,
+    unknown: Any = None,
     *,
     threshold: float | None = None,
     false_acceptance: float = FALSE_ACCEPTANCE,
@@ -91,19 +129,18 @@ def acceptance(
     """How many samples of classes that the model never learned pass this threshold. Without one,
     every other sample chooses the lowest that lets at most a share of them pass, and the rest of
     them measure it."""
-    confidence = _confidence(model, unknown)
-    if threshold is None:
-        _check_share(false_acceptance, "false_acceptance")
-        if len(confidence) < 2:
-            raise UserError("a threshold is chosen on at least two images of unknown classes")
-        threshold, confidence = _chosen(confidence[::2], false_acceptance), confidence[1::2]
-    else:
+    others = None if unknown is None else confidence(model, model.scores(unknown))
+    if threshold is not None:
         _check_share(threshold, "threshold")
-    held_out = model.held_out
-    known = None
-    if held_out is not None and len(held_out):
-        known = share(_confidence(model, held_out.x) > threshold)
-    return Acceptance(threshold, share(confidence > threshold), known)
+    else:
+        _check_share(false_acceptance, "false_acceptance")
+        if others is None or len(others) < 2:
+            raise UserError("a threshold is chosen on at least two images of unknown classes")
+        threshold, others = _chosen(others[::2], false_acceptance), others[1::2]
+    tests, known = model.tests, None
+    if tests is not None and len(tests):
+        known = share(confidence(model, model.test_scores(tests.x)) > threshold)
+    return Acceptance(threshold, None if others is None else share(others > threshold), known)
 
 
 def share(passed: Tensor) -> Share:
@@ -118,14 +155,9 @@ def share(passed: Tensor) -> Share:
     return Share(100 * p, 100 * max(0.0, low), 100 * min(1.0, high), images)
 
 
-def _answer(candidates: list[Candidate], threshold: float | None) -> Answer:
-    best = candidates[0]
-    accepted = threshold is None or best.probability > threshold
-    return Answer(best.label if accepted else None, tuple(candidates))
-
-
-def _confidence(model: Model, x: Any) -> Tensor:
-    return model.predict_proba(x).max(1).values.double()
+def _answer(candidates: list[Candidate], own: float, threshold: float | None) -> Answer:
+    label = candidates[0].label if threshold is None or own > threshold else None
+    return Answer(label, tuple(candidates), own)
 
 
 def _chosen(confidence: Tensor, rate: float) -> float:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
     """The card in Markdown; `verdict` is the doctor's."""
-    answered = answers(model, model.held_out)
+    answered = answers(model, model.tests)
     parts = [
         f"# {plain(title)}",
         _overview(model),
@@ -34,10 +34,15 @@ def model_card(model: Model, *, title: str = "Model card", verdict: str | None =
         "images of all their classes, where a linear classifier answers.",
         "## Use",
         "Images are cut to their centre square and resized; normalisation is part of every "
-        "exported file. A probability is the network's own and is not calibrated: an image of none "
-        "of these classes gets one too.",
+        f"exported file. {_probabilities(model)} an image of none of these classes gets one too.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _probabilities(model: Model) -> str:
+    if model.frozen is None:
+        return "A probability is the network's own and is not calibrated:"
+    return "Probabilities were scaled to fit the held-out images. But"
 
 
 def plain(text: str) -> str:
@@ -48,12 +53,16 @@ def plain(text: str) -> str:
 def _overview(model: Model) -> str:
     metadata = model.metadata
     network = metadata.network
-    kind = (
-        "a network that was trained elsewhere and adopted"
-        if network is None
-        else f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
-        f"{network.blocks}"
-    )
+    if metadata.backbone is not None:
+        kind = f"{metadata.backbone.name}, pretrained and "
+        kind += "tuned" if metadata.backbone.tuned else "frozen"
+    elif network is None:
+        kind = "a network that was trained elsewhere and adopted"
+    else:
+        kind = (
+            f"a ResNet of width {network.width}, stages: {network.stages}, blocks in each: "
+            f"{network.blocks}"
+        )
     rows = [
         ("classes", str(len(model.classes))),
         ("network", f"{kind}, {sum(p.numel() for p in model.net.parameters()):,} parameters"),
@@ -61,12 +70,19 @@ def _overview(model: Model) -> str:
         ("learns by", f"{metadata.method}, {metadata.optimiser}, {metadata.schedule} rate"),
         ("made with", ", ".join(f"{name} {v}" for name, v in metadata.versions.items())),
     ]
+    if metadata.backbone is not None:
+        rows[3:4] = [
+            ("licence of its weights", metadata.backbone.licence),
+            ("classifier", metadata.backbone.head or "none yet"),
+        ]
     if metadata.view is not None:
         mean, std = (
             ", ".join(f"{value:.4g}" for value in values)
             for values in (metadata.view.mean, metadata.view.std)
         )
         rows.insert(3, ("normalisation", f"pixels in [0, 1], mean {mean}, deviation {std}"))
+        kept = f"the middle {100 * metadata.view.crop:.4g}% of the centre square's side"
+        rows.insert(3, ("photographs", f"{kept}, resized ({metadata.view.interpolation})"))
     return _table(("", ""), [(name, plain(value)) for name, value in rows])
 
 

@@ -49,6 +49,11 @@ def remove(model: Model, names: Sequence[str]) -> None:
     learner.grow(len(kept))  # which makes an optimiser of the parameters there are now
     if learner.memory is not None:
         _keep_samples(learner.memory, outputs, kept)
+    if model.frozen is not None:
+        model.frozen = model.frozen.without(outputs)
+        if len(tests := model.frozen.tests):
+            highest = model.test_scores(tests.x).max(1).values.sort().values
+            model.frozen = replace(model.frozen, highest=highest)
     if model.held_out is not None:
         y = outputs[model.held_out.y]
         model.held_out = Images(model.held_out.x[y >= 0], y[y >= 0])

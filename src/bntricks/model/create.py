@@ -18,7 +18,6 @@ from bntricks.model.options import IMAGE_SIZE, NewModel, Protocol
 from bntricks.model.samples import ClassSamples, gather
 from bntricks.networks.options import NetworkOptions
 from bntricks.recipes.options import TrainingOptions
-from bntricks.streams import View
 from bntricks.streams.tasks import channel_moments
 from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner, identity
@@ -105,7 +104,7 @@ def build(
         outputs=outputs,
         seed=metadata.seed,
         tasks=metadata.tasks,
-        view=identity if metadata.view is None else View(**metadata.view.model_dump()),
+        view=identity if metadata.view is None else metadata.view.applied(),
         device=device,
     )
 

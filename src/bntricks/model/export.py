@@ -2,10 +2,11 @@
 classifier inside.
 
 Its input `images` is what the model takes: uint8 [N, C, H, W], or float32 inputs for a network
-that was adopted without a view. Its outputs are `scores` and `probabilities`, [N, classes]. The
-class names are JSON: under `classes` in the metadata of ONNX, and in the extra file `classes.json`
-of torch.export, which has the rest of the description in `model.json`. Nothing is written before
-the file, read back, has given the same probabilities.
+that was adopted without a view. Its outputs are `scores` and `probabilities`, [N, classes], and
+with a threshold `accepted`, [N]: whether an image may be of a known class. The class names are
+JSON: under `classes` in the metadata of ONNX, and in the extra file `classes.json` of torch.export,
+which has the rest of the description in `model.json`. Nothing is written before the file, read
+back, has given the same probabilities.
 
 There is no TorchScript: torch deprecates it, and loading it runs code. A torch.export file is a
 graph of operators in JSON beside raw weights.
@@ -38,8 +39,13 @@ CLOSE = 1e-4
 class Deployed(nn.Module):
     """From what the model takes to scores and probabilities, in evaluation mode."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, threshold: float | None = None) -> None:
         super().__init__()
+        self.threshold, self.lowest = threshold, None
+        if threshold is not None and model.frozen is not None:
+            own = model.frozen.highest  # of which this share is refused
+            place = int(threshold * len(own))
+            self.lowest = float(own[place]) if place < len(own) else float("inf")
         self.net = copy.deepcopy(model.net).cpu()
         self.view = model.view
         model.learner.fit()
@@ -54,12 +60,17 @@ class Deployed(nn.Module):
             self.net.set_submodule(name, head.cpu())
         self.eval()
 
-    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         scores = self.net(self.view(images, None))
-        return scores, scores.softmax(1)
+        probabilities = scores.softmax(1)
+        if self.threshold is None:
+            return scores, probabilities
+        if self.lowest is None:
+            return scores, probabilities, probabilities.amax(1) > self.threshold
+        return scores, probabilities, scores.amax(1) >= self.lowest
 
 
-def to_onnx(model: Model) -> tuple[bytes, float]:
+def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
     """An ONNX file; how far its probabilities are from the model's own, at most."""
     metadata = model.metadata
     try:
@@ -69,18 +80,23 @@ def to_onnx(model: Model) -> tuple[bytes, float]:
         raise UserError(
             "exporting to ONNX needs onnx, onnxscript and onnxruntime: pip install 'bntricks[onnx]'"
         ) from None
-    deployed, sample = Deployed(model), _samples(model, 2)
+    deployed, sample = Deployed(model, threshold), _samples(model, 2)
+    outputs = ["scores", "probabilities", *([] if threshold is None else ["accepted"])]
     with _quiet(), _traced():
         program = torch.onnx.export(
             deployed,
             (sample,),
             dynamo=True,
             input_names=["images"],
-            output_names=["scores", "probabilities"],
+            output_names=outputs,
             dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
         )
     assert program is not None
     properties = {"classes": json.dumps(metadata.classes), "shape": json.dumps(metadata.shape)}
+    if metadata.view is not None:
+        properties["view"] = metadata.view.model_dump_json()
+    if threshold is not None:
+        properties["threshold"] = str(threshold)
     program.model.metadata_props.update(metadata.versions | properties)
     content = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
@@ -92,14 +108,15 @@ def to_onnx(model: Model) -> tuple[bytes, float]:
     return content, check_agreement(model, probabilities)
 
 
-def to_pt2(model: Model) -> tuple[bytes, float]:
+def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
     """A torch.export file; how far its probabilities are from the model's own, at most."""
     metadata = model.metadata
     size = {"images": {0: torch.export.Dim("batch")}}
     description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
+    description["threshold"] = threshold
     extra = {"classes.json": json.dumps(metadata.classes), "model.json": json.dumps(description)}
     file = io.BytesIO()
-    deployed, sample = Deployed(model), _samples(model, 2)
+    deployed, sample = Deployed(model, threshold), _samples(model, 2)
     with _quiet(), _traced():
         program = torch.export.export(deployed, (sample,), dynamic_shapes=size)
     with _quiet():

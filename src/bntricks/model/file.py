@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,11 @@ from bntricks.files import (
 )
 from bntricks.methods import make
 from bntricks.model.create import build
+from bntricks.model.heads import Statistics
 from bntricks.model.metadata import FORMAT, Metadata
 from bntricks.model.model import Model
+from bntricks.model.pretrained import Frozen, prepared, serve
+from bntricks.networks.backbones import find_backbone
 from bntricks.networks.head import grow, keep_outputs, last_linear, return_scores
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
@@ -47,6 +50,8 @@ KEY = "bntricks"
 """Of the JSON in the file's metadata."""
 
 Tensors = dict[str, Tensor]
+FEATURES = ("stored", "tests", "seen")
+"""Of images that a frozen trunk was taught with, by their section."""
 
 
 class UnusableError(PlannedError):
@@ -80,9 +85,16 @@ def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tens
     tensors = _under("net", state["net"])
     if complete:
         tensors |= _under("generators", state["generators"])
+        if (frozen := model.frozen) is not None:
+            for name in FEATURES:
+                images = getattr(frozen, name)
+                tensors |= {f"{name}.features": images.x, f"{name}.labels": images.y}
+            if frozen.stored_images is not None and frozen.test_images is not None:
+                kept_images = {"stored": frozen.stored_images, "tests": frozen.test_images}
+                tensors |= {f"{name}.images": x for name, x in kept_images.items()}
         if model.held_out is not None:
             tensors |= {"tests.x": model.held_out.x, "tests.y": model.held_out.y}
-        if (stored := state["memory"]) is not None:
+        if (stored := state["memory"]) is not None and model.frozen is None:
             kept = {name: value for name, value in stored.items() if isinstance(value, Tensor)}
             filled = stored["filled"]
             tensors |= _under("memory", {name: value[:filled] for name, value in kept.items()})
@@ -93,6 +105,9 @@ def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tens
         if "means" in fitted:
             fitted["values"] = fitted.pop("means")
         tensors |= _under("means", fitted)
+    if model.frozen is not None:
+        tensors |= _under("statistics", model.frozen.statistics.state_dict())
+        tensors["known.highest"] = model.frozen.highest
     description = metadata.model_copy(update=changes).model_dump(mode="json")
     # Views of one storage would be refused, so each tensor is copied.
     copies = {name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()}
@@ -161,12 +176,12 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
     try:
         values = parse_json(description)
         version = values.get("format")
-        if version not in (1, FORMAT):
+        if version not in (1, 2, FORMAT):
             raise UnusableError(
-                f"its format is {shown(str(version))}, this version reads 1 and {FORMAT}; "
+                f"its format is {shown(str(version))}, this version reads 1 to {FORMAT}; "
                 "update bntricks"
             )
-        if version == FORMAT and values.pop("checksum", None) != checksum(values, tensors):
+        if version != 1 and values.pop("checksum", None) != checksum(values, tensors):
             raise UnusableError("its checksum does not match: it is damaged; use a copy of it")
         metadata = Metadata.model_validate(values)
         make(metadata.method, **metadata.hyper)
@@ -202,6 +217,15 @@ def _network(
         check_storable(net)
         grow(return_scores(net), max(outputs, head.out_features), torch.Generator())
         keep_outputs(net, range(outputs))  # classes may have been removed
+    elif metadata.backbone is not None:
+        try:
+            net = prepared(find_backbone(metadata.backbone.name)(False).net)
+        except UserError as error:
+            raise UnusableError(
+                f"{error.message}; if its backbone is your own, import what registers it",
+                remedy="import",
+            ) from None
+        serve(net, torch.zeros(outputs, last_linear(net).in_features), torch.zeros(outputs))
     elif metadata.network is not None:
         with torch.device("meta"):
             net = ResNet(outputs, **metadata.network.model_dump())
@@ -242,17 +266,21 @@ def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str)
         ) from None
     old, every = sum(map(len, metadata.groups[:-1])), len(metadata.classes)
     lesson = Lesson(len(metadata.taught), tuple(range(old, every)), tuple(range(old)))
-    state, held_out = learner.state_dict() | {"lesson": asdict(lesson)}, None
+    state = learner.state_dict() | {"lesson": asdict(lesson)}
+    held_out = frozen = None
     try:
         if learner.method.teacher == "previous":
             state["teacher"] = state["net"]
-        if metadata.with_memory:
+        if metadata.backbone is not None:
+            frozen = _frozen(metadata, net, tensors)
+        elif metadata.with_memory:
             held_out = _images(metadata, _section(tensors, "tests"))
             kept = _section(tensors, "memory")
             _images(metadata, kept)
             filled = len(kept.get("y", ()))
             counts = {"filled": filled, "offered": max(filled, metadata.offered)}
             state["memory"] = {**kept, "capacity": metadata.memory, **counts}
+        if metadata.with_memory:
             state["generators"] = _section(tensors, "generators")
         if means := _section(tensors, "means"):
             classes = _labels(means["classes"], every)
@@ -261,7 +289,26 @@ def _restored(net: nn.Module, metadata: Metadata, tensors: Tensors, device: str)
     except (KeyError, ValueError, RuntimeError, TypeError, IndexError) as error:
         raise UnusableError(f"its memory is not what bntricks writes ({_line(error)})") from None
     learner.net.eval()
-    return Model(learner, metadata, held_out)
+    return Model(learner, metadata, held_out, frozen)
+
+
+def _frozen(metadata: Metadata, net: nn.Module, tensors: Tensors) -> Frozen:
+    classes, width = len(metadata.classes), last_linear(net).in_features
+    statistics = Statistics.from_state(_section(tensors, "statistics"), classes, width)
+    highest = tensors["known.highest"]
+    if highest.dtype != torch.float32 or highest.dim() != 1 or not highest.isfinite().all():
+        raise ValueError("scores of known images that are not numbers")
+    frozen, parts = Frozen.empty(width), dict[str, Any]()
+    for name in FEATURES if metadata.with_memory else ():
+        part, like = _section(tensors, name), getattr(frozen, name).x
+        x, y = part["features"], _labels(part["labels"], classes)
+        if (x.dtype, x.shape) != (like.dtype, (len(y), *like.shape[1:])) or not x.isfinite().all():
+            raise ValueError(f"features of {list(x.shape)}, where its network has {width}")
+        parts[name] = Images(x, y)
+        if metadata.backbone and metadata.backbone.keep_images and name != "seen":
+            images = _images(metadata, {"x": part["images"], "y": y})
+            parts[{"stored": "stored_images", "tests": "test_images"}[name]] = images and images.x
+    return replace(frozen, statistics=statistics, highest=highest.sort().values, **parts)
 
 
 def _images(metadata: Metadata, part: Tensors) -> Images | None:

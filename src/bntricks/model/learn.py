@@ -5,7 +5,7 @@ and what that did to the classes it knew is measured on images it never trained 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -17,7 +17,8 @@ from bntricks.errors import RunError, UserError
 from bntricks.model.create import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
-from bntricks.model.samples import ClassSamples, check_samples, gather
+from bntricks.model.phi import lagging, settle_phi
+from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
 from bntricks.model.summary import Learned, answers, summarise
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
@@ -48,6 +49,8 @@ def learn(
     held_out: float = HELD_OUT,
     lr: float | None = None,
     more: bool = False,
+    tune: bool = False,
+    tune_from: str | None = None,
     skip_unreadable: bool = False,
     sink: Sink = silent,
 ) -> Learned:
@@ -58,12 +61,32 @@ def learn(
     that the model holds, in its memory or to be tested on, are left out.
 
     Of each class a share is held out, 100 samples at most, and kept for later tasks to be measured
-    on. `sink` is told how it goes. If this fails or is interrupted, the model is as it was.
+    on. On a frozen backbone, `tune` trains the trunk as well, or the part of it from `tune_from`
+    on, which serves if it is better. `sink` is told how it goes. If this fails or is interrupted,
+    the model is as it was.
     """
     check_can_learn(model)
+    check_share(held_out)
+    if model.frozen is not None:
+        from bntricks.model.pretrained import teach_features
+
+        return teach_features(
+            model,
+            images,
+            held_out=held_out,
+            more=more,
+            skip=skip_unreadable,
+            sink=sink,
+            tune=tune,
+            tune_from=tune_from,
+            epochs=epochs,
+            lr=lr,
+        )
+    if tune or tune_from:
+        raise UserError("it is for a frozen backbone: this model is trained anyway", option="tune")
     samples = gather(
         images,
-        size=model.metadata.shape[-1],
+        size=model.metadata.square,
         held_out=held_out,
         skip=skip_unreadable,
         report=reported(sink),
@@ -95,7 +118,9 @@ def teach(
     if lr is not None:
         check_rate(lr)
     check_samples(metadata, samples.train.x)
-    known = _check_classes(model, samples, more=more)
+    known = check_classes(model, samples.names, more=more)
+    if len(samples.train) < 2:
+        raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
     outputs = torch.tensor([names.index(name) for name in samples.names])
@@ -106,12 +131,12 @@ def teach(
     known_yet = tests.y < len(metadata.classes)
     before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
 
-    lr = metadata.lr if lr is None else lr
+    lr, steps = metadata.lr if lr is None else lr, learner.cost.steps
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
         with undone_on_failure(learner):
-            losses = _learn_task(
+            losses = learn_task(
                 model,
                 train,
                 present=outputs.tolist(),
@@ -122,6 +147,7 @@ def teach(
                 sink=sink,
                 kept=kept,
             )
+            decision = settle_phi(learner, tests)
     except RunError:  # it would fail again
         if kept is not None:
             kept.remove()
@@ -131,16 +157,21 @@ def teach(
     )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    return summarise(
+    learned = summarise(
         model,
         before,
         images=len(train),
         unreadable=samples.unreadable,
         losses=losses,
     )
+    lag = None
+    if decision is None or decision.chosen != "re-estimated":
+        lag = lagging(learner, learner.cost.steps - steps)
+    concerns = learned.concerns if lag is None else (*learned.concerns, lag)
+    return replace(learned, phi=decision, concerns=concerns)
 
 
-def _learn_task(
+def learn_task(
     model: Model,
     train: Images,
     *,
@@ -257,10 +288,10 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
     return ClassSamples(names, of_remaining(train), of_remaining(test), samples.unreadable)
 
 
-def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[str]:
-    """The classes among these that the model knows."""
+def check_classes(model: Model, names: Sequence[str], *, more: bool) -> list[str]:
+    """The classes among these that the model knows. Fail if it cannot learn them now."""
     metadata, policy = model.metadata, model.learner.method.memory
-    known = [name for name in samples.names if name in metadata.classes]
+    known = [name for name in names if name in metadata.classes]
     if known and not more:
         raise UserError(
             f"the model knows {', '.join(map(repr, known[:5]))} already: give new classes only, or "
@@ -272,10 +303,8 @@ def _check_classes(model: Model, samples: ClassSamples, *, more: bool) -> list[s
             f"{metadata.method} shares out its memory as classes come, once: it cannot learn more "
             "images of a known class; er-even-bnt can"
         )
-    if len(samples.train) < 2:
-        raise UserError("there is one image to learn from: BatchNorm needs at least two")
     if policy is not None and policy.one_each is not None:
-        classes, tasks = len(metadata.classes) + len(samples.names), len(metadata.taught) + 1
+        classes, tasks = len(metadata.classes) + len(names), len(metadata.taught) + 1
         needed = {"class": classes, "task": tasks}[policy.one_each]
         if metadata.memory < needed:
             raise UserError(

@@ -22,10 +22,12 @@ from bntricks.model.options import (
     Stages,
     Width,
 )
-from bntricks.options import Options
+from bntricks.options import Interpolation, Options
+from bntricks.streams import View
+from bntricks.streams.files.image import Square
 
-FORMAT: Literal[2] = 2
-"""Of the files that are written. Those of format 1 have no checksum, and are still read."""
+FORMAT: Literal[3] = 3
+"""Of the files that are written. Those of 1, without checksum, and 2 are still read."""
 
 Name = Annotated[str, Field(min_length=1)]
 VersionText = Annotated[str, Field(pattern=r"^[\w.+-]{1,80}$")]
@@ -44,12 +46,32 @@ class Network(Options):
 
 
 class Preprocessing(Options):
-    """How images become inputs: `streams.View` as plain values."""
+    """How photographs become inputs, as plain values: how they become squares, and `View`."""
 
     mean: tuple[Finite, ...]
     std: tuple[Positive, ...]
     pad: Annotated[int, Field(ge=0, le=512)] = 0
     flip: bool = False
+    crop: Annotated[float, Field(gt=0.1, le=1)] = 1.0
+    interpolation: Interpolation = "area"
+
+    def applied(self) -> View:
+        """Return the part that is applied to squares."""
+        return View(self.mean, self.std, self.pad, self.flip)
+
+
+class Pretrained(Options):
+    """The pretrained network that a model began with, and what serves on its frozen trunk."""
+
+    name: Name
+    """In the registry of `networks/backbones`, never a place of code."""
+    licence: str
+    head: Literal["lda", "means", "linear", "trained"] | None = None
+    """None before the first lesson; trained together with the trunk, it is the network's own."""
+    keep_images: bool = False
+    """The images of stored features are in the file, and held-out ones, so that the trunk can be
+    tuned."""
+    tuned: bool = False
 
 
 class LearnedTask(Options):
@@ -67,7 +89,7 @@ class LearnedTask(Options):
 class Metadata(Options):
     """Everything but the tensors."""
 
-    format: Literal[1, 2] = FORMAT
+    format: Literal[1, 2, 3] = FORMAT
     versions: dict[Annotated[str, Field(pattern=r"^[a-z]{1,20}$")], VersionText]
     method: str
     hyper: dict[str, Finite]
@@ -84,7 +106,8 @@ class Metadata(Options):
     """How many tasks there will be, where the method must know."""
     seed: Annotated[int, Field(ge=0)]
     network: Network | None
-    """None if the network was adopted: its code is its owner's."""
+    """None if the network was adopted, in which case its code is its owner's, or pretrained."""
+    backbone: Pretrained | None = None
     shape: Annotated[tuple[Count, ...], Field(min_length=1)]
     """Of a raw sample; of an image: channels, height, width."""
     view: Preprocessing | None
@@ -107,6 +130,12 @@ class Metadata(Options):
             if len(self.shape) != 3 or not given <= {1, self.shape[0]}:
                 raise ValueError(f"samples of {list(self.shape)} do not fit the view")
         return self
+
+    @property
+    def square(self) -> Square:
+        """Return how a photograph becomes a sample."""
+        view = self.view
+        return Square(self.shape[-1], *(() if view is None else (view.crop, view.interpolation)))
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

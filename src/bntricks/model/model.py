@@ -18,6 +18,7 @@ from bntricks.training.state import View
 
 if TYPE_CHECKING:
     from bntricks.model.answers import Acceptance, Answer
+    from bntricks.model.pretrained import Frozen
     from bntricks.model.summary import Learned
 
 
@@ -35,11 +36,18 @@ class Model:
     metadata: Metadata
     held_out: Images | None = None
     """Never trained on, to measure what is still known."""
+    frozen: Frozen | None = None
+    """What a model on a frozen trunk has in place of images."""
 
     @classmethod
-    def create(cls, images: Any, **how: Any) -> Model:
-        """A fresh model for the classes of these images, which has learned nothing yet: see
-        `bntricks.model.create.create`."""
+    def create(cls, images: Any = None, *, backbone: str | None = None, **how: Any) -> Model:
+        """A model that has learned nothing yet. With a `backbone`, it begins with a pretrained
+        network of this name, and needs no images: see `bntricks.model.pretrained`. Otherwise it is
+        a fresh one for the classes of these images: see `bntricks.model.create.create`."""
+        if backbone is not None:
+            from bntricks.model.pretrained import create_pretrained
+
+            return create_pretrained(backbone, **how)
         from bntricks.model.create import create
 
         return create(images, **how)
@@ -105,7 +113,7 @@ class Model:
 
     def scores(self, x: Any) -> Tensor:
         """A score for every class, [N, C]."""
-        samples = to_tensor(x, self.metadata.shape[-1])
+        samples = to_tensor(x, self.metadata.square)
         check_samples(self.metadata, samples)
         scores = self.learner.scores(samples)
         if not scores.softmax(1).isfinite().all():
@@ -121,9 +129,9 @@ class Model:
 
         return answer(self, x, top=top, threshold=threshold)
 
-    def acceptance(self, unknown: Any, **how: Any) -> Acceptance:
-        """How many samples of unknown classes pass a threshold, or which threshold few pass: see
-        `bntricks.model.answers.acceptance`."""
+    def acceptance(self, unknown: Any = None, **how: Any) -> Acceptance:
+        """How many samples of known and unknown classes pass a threshold, or which threshold few
+        unknown ones pass: see `bntricks.model.answers.acceptance`."""
         from bntricks.model.answers import acceptance
 
         return acceptance(self, unknown, **how)
@@ -134,17 +142,31 @@ class Model:
 
         return model_card(self, title=title, verdict=verdict)
 
-    def export(self, path: Path | str) -> float:
+    def export(self, path: Path | str, *, threshold: float | None = None) -> float:
         """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; how far its
-        probabilities are from the model's own, at most."""
+        probabilities are from the model's own, at most. With a threshold, it has an output
+        `accepted`."""
         from bntricks.files import commit, writing
         from bntricks.model.export import to_onnx, to_pt2
 
         path = Path(path)
-        content, difference = (to_pt2 if path.suffix == ".pt2" else to_onnx)(self)
+        content, difference = (to_pt2 if path.suffix == ".pt2" else to_onnx)(self, threshold)
         with writing(path):
             commit({path: content})
         return difference
+
+    @property
+    def tests(self) -> Images | None:
+        """What the model is measured on: held-out images, or their features."""
+        return self.held_out if self.frozen is None else self.frozen.tests
+
+    def test_scores(self, x: Tensor) -> Tensor:
+        """A score for every class, of samples like those of `tests`."""
+        if self.frozen is None:
+            return self.learner.scores(x)
+        from bntricks.model.pretrained import feature_scores
+
+        return feature_scores(self, x)
 
     @property
     def net(self) -> nn.Module:

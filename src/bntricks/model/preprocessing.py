@@ -4,32 +4,25 @@ Face's `preprocessor_config.json`, timm's `config.json`, or plain `image_size`, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
 from bntricks.files import parse_json, reading, shown, text_bytes
+from bntricks.networks.backbones import ImageInput
+from bntricks.options import Interpolation
 
 BYTE = 1 / 255
+PILLOW: dict[Any, Interpolation] = {2: "bilinear", 3: "bicubic", 4: "area"}
+"""Kinds of interpolation by the number that Hugging Face writes."""
 SMALLEST, LARGEST = 8, 1024
 """The side of images, in pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageInput:
-    """The side of the square images a network takes, and the normalisation of pixels in [0, 1]."""
-
-    size: int | None
-    """None if the file does not say."""
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
 def read_preprocessing(path: Path) -> ImageInput:
-    """What a preprocessing file says. What is done besides (the share that a crop leaves, the kind
-    of interpolation) is ours: the centre square, resized."""
+    """What a preprocessing file says. Adopted networks see the whole centre square all the same,
+    resized by area means; backbones are shown images with this crop and interpolation."""
     with reading(path):
         content = text_bytes(path)
     try:
@@ -94,7 +87,13 @@ def _understood(values: Mapping[str, Any]) -> ImageInput:
     if size is None:
         cropped = values.get("do_center_crop", "crop_size" in values)
         size = values.get("crop_size" if cropped else "size", values.get("size"))
-    return ImageInput(_side(size), tuple(mean), tuple(std))
+    side, crop = _side(size), values.get("crop_pct")
+    if crop is None:
+        before = values.get("size") if values.get("do_center_crop") else None
+        before = before.get("shortest_edge") if isinstance(before, Mapping) else before
+        crop = side / before if side and before and side < before else 1.0
+    kind = values.get("interpolation") or PILLOW.get(values.get("resample"), "area")
+    return ImageInput(side, tuple(mean), tuple(std), float(crop), kind)
 
 
 def _numbers(values: Mapping[str, Any], name: str) -> list[float]:

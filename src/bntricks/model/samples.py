@@ -21,6 +21,7 @@ from bntricks.errors import UserError
 from bntricks.model.metadata import Metadata
 from bntricks.streams import Images
 from bntricks.streams.apply import held_out_positions
+from bntricks.streams.files.image import Square
 from bntricks.streams.files.image_files import read_classes, read_files
 from bntricks.streams.files.progress import Report, silent
 from bntricks.streams.sources.arrays import pixels
@@ -43,18 +44,13 @@ class ClassSamples:
 def gather(
     given: Any,
     *,
-    size: int,
+    size: int | Square,
     held_out: float = 0.0,
     skip: bool = False,
     report: Report = silent,
 ) -> ClassSamples:
     """Bring what is given into one form. Of each class, a share is held out, evenly spread."""
-    if not 0 <= held_out < 1:
-        raise UserError(
-            "the share of each class kept for testing is from 0 to below 1, such as 0.2",
-            option="held_out",
-            value=held_out,
-        )
+    check_share(held_out)
     unreadable: tuple[str, ...] = ()
     if isinstance(given, str | Path):
         by_class, unreadable = read_classes(Path(given), size, skip=skip, report=report)
@@ -68,7 +64,17 @@ def gather(
     return ClassSamples(tuple(by_class), train, test, unreadable)
 
 
-def to_tensor(given: Any, size: int) -> Tensor:
+def check_share(held_out: float) -> None:
+    """Fail unless some images of each class remain to be trained on."""
+    if not 0 <= held_out < 1:
+        raise UserError(
+            "the share of each class kept for testing is from 0 to below 1, such as 0.2",
+            option="held_out",
+            value=held_out,
+        )
+
+
+def to_tensor(given: Any, size: int | Square) -> Tensor:
     """Arrays, tensors, or paths of image files, as one tensor with a row for each sample."""
     if isinstance(given, str | Path):
         given = [given]
@@ -92,7 +98,7 @@ def to_tensor(given: Any, size: int) -> Tensor:
     return x.float()
 
 
-def _by_name(given: Any, size: int) -> dict[str, Tensor]:
+def _by_name(given: Any, size: int | Square) -> dict[str, Tensor]:
     try:
         values, labels = given
     except (TypeError, ValueError):
@@ -129,10 +135,15 @@ def check_name(name: object) -> None:
         raise UserError(f"{name!r} is not a class name: give text that is not empty, in Unicode")
 
 
+def testing(count: int, share: float) -> Tensor:
+    """Which of so many images of a class are held out."""
+    held = held_out_positions(count, min(share, MOST_HELD_OUT / count)) if share else frozenset()
+    return torch.tensor([k in held for k in range(count)])
+
+
 def _split(x: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    held = held_out_positions(len(x), min(share, MOST_HELD_OUT / len(x))) if share else frozenset()
-    testing = torch.tensor([k in held for k in range(len(x))])
-    return x[~testing], x[testing]
+    test = testing(len(x), share)
+    return x[~test], x[test]
 
 
 def _labelled(parts: Sequence[Tensor]) -> Images:

@@ -14,6 +14,7 @@ from bntricks.errors import abbreviated
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
+    from bntricks.model.phi import Decision
     from bntricks.streams import Images
 
 MOST_CONFUSED = 5
@@ -73,13 +74,22 @@ class Learned:
     """What went wrong, and what to do about it; nothing if all is well."""
     learn_again: bool = False
     """A concern is best met by learning this task again, from the model as it was before."""
+    head: str | None = None
+    """On a frozen trunk: the head that serves."""
+    heads: Mapping[str, float] = field(default_factory=dict)
+    """The accuracy in percent of each head that was tried."""
+    phi: Decision | None = None
+    """Of a network that was trained: which running statistics serve. None if there was nothing to
+    decide by."""
+    tuning: Decision | None = None
+    """Whether the frozen trunk serves, or the tuned one, and with which head."""
 
 
 def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
     """The label of each image, and the class the model takes it for."""
     if images is None or not len(images):
         return []
-    predicted = model.learner.predict(images.x)
+    predicted = model.test_scores(images.x).argmax(1)
     return list(zip(images.y.tolist(), predicted.tolist(), strict=True))
 
 
@@ -99,7 +109,7 @@ def summarise(
     losses: Sequence[float],
 ) -> Learned:
     """Compare what the model answers now with what it answered before the task."""
-    after = answers(model, model.held_out)
+    after = answers(model, model.tests)
     counts = Counter(label for label, _ in after)
     by_time = (accuracies(before), accuracies(after))
     labels = {name: label for label, name in enumerate(model.classes)}
@@ -117,8 +127,9 @@ def summarise(
     lesson = model.metadata.taught[-1]
     just_learned = score((*lesson.classes, *lesson.more))
     measured = {"its classes": everything, "the classes just learned": just_learned}
-    risen, lost = _about_loss(losses), _about_old(tasks, classes)
-    guessed = _about_guessing(measured, classes)
+    risen, lost, guessed = _about_loss(losses), [], []
+    if model.frozen is None:  # a frozen trunk would learn the same again
+        lost, guessed = _about_old(tasks, classes), _about_guessing(measured, classes)
     return Learned(
         tasks,
         everything,

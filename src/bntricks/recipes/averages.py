@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.networks.norms.variant import Rows, given_rows
-from bntricks.norm import set_phi
+from bntricks.norm import phi, set_phi
 from bntricks.recipes.classifiers import Fitted, Linear
 from bntricks.recipes.language import BM, Source
 from bntricks.system.devices import to_device
@@ -84,7 +84,7 @@ class OfAverage:
         if self.phi == "own":
             return net
         net = copy.deepcopy(net)
-        set_phi(net, state.net)
+        set_phi(net, phi(state.net))
         return net
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:

@@ -10,17 +10,37 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from bntricks.options import Interpolation
+
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 BLOCK_BYTES = 16 << 20
 
 Pixels = NDArray[np.uint8]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """How a photograph becomes a square: the middle of its centre square, resized."""
+
+    size: int
+    crop: float = 1.0
+    """The share of the centre square's side that is kept."""
+    interpolation: Interpolation = "area"
+    """`area` means where the photograph is larger, bilinear where it is smaller. The others are
+    Pillow's, which average over all pixels that a new one covers."""
+
+    @classmethod
+    def of(cls, size: int | Square) -> Square:
+        """A side alone stands for the whole centre square."""
+        return cls(size) if isinstance(size, int) else size
 
 
 class Unreadable(Exception):
@@ -35,15 +55,25 @@ def exact_rgb(raw: bytes, size: int) -> Pixels:
         return _planes(image.convert("RGB"))
 
 
-def square_rgb(raw: bytes, size: int) -> Pixels:
+def square_rgb(raw: bytes, size: int | Square) -> Pixels:
     """Decode any image, upright, and resize its centre square to [3, size, size]."""
     with _opened(raw, FORMATS) as image:
-        upright = ImageOps.exif_transpose(image)
-        side = min(upright.size)
-        left, top = (upright.width - side) // 2, (upright.height - side) // 2
-        square = _rgb(upright.crop((left, top, left + side, top + side)))
-        resampling = Image.Resampling.BOX if side > size else Image.Resampling.BILINEAR
-        return _planes(square if side == size else square.resize((size, size), resampling))
+        return _planes(_squared(ImageOps.exif_transpose(image), Square.of(size)))
+
+
+def _squared(image: Image.Image, wanted: Square) -> Image.Image:
+    side, size = min(image.size), wanted.size
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = _rgb(image.crop((left, top, left + side, top + side)))
+    kept = side * wanted.crop
+    if kept == size == side:
+        return square
+    if wanted.interpolation == "area":
+        resampling = Image.Resampling.BOX if kept > size else Image.Resampling.BILINEAR
+    else:
+        resampling = Image.Resampling[wanted.interpolation.upper()]
+    edge = (side - kept) / 2
+    return square.resize((size, size), resampling, (edge, edge, edge + kept, edge + kept))
 
 
 def in_blocks(items: Sequence[T], decode: Callable[[T], Pixels]) -> Iterator[Pixels]:

