@@ -77,8 +77,9 @@ coverage: $(TOOLS) ## branches that the fast tests pass through, which must not 
 mutants: $(TOOLS) ## breaks thresholds and formulas one by one: a test must notice; ARGS='LEVEL batch.py'
 	$(BIN)/python tests/mutants.py $(ARGS)
 
+test-contract: export BNT_EVERY_POINT = 1
 test-contract: $(TOOLS) ## every method, layer and stream that ships, in all parts of the contract
-	$(BIN)/bnt check --contract
+	$(BIN)/python $(TESTS) slow tests/sweeps/test_contract.py
 
 test-crashes: export BNT_EVERY_POINT = 1
 test-crashes: $(TOOLS) ## kills commands before each change they make, a thousand damages a kind of file

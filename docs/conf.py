@@ -137,7 +137,7 @@ def claims(app, failure):
 def cell(text):
     if re.fullmatch(r"-?\d+(\.\d+)?", text) is None:
         return Cell(text)
-    return Cell(text if text.isdigit() else f"{float(text):.2f}", float(text))
+    return Cell(text if text.isdigit() else f"{float(text):.1f}", float(text))
 
 
 def open_with_the_first_page(app, failure):

@@ -191,7 +191,7 @@ def phi_accuracies(record, place, monkeypatch):
         for s in probes.SHARES
     )
     path = maps.path_in(place, "phi")
-    phi.save(PhiAccuracies.of(50.0, 60.0, 70.0, 55.0, shares), path)
+    phi.save(PhiAccuracies.of(50.0, 60.0, task_acc=70.0, memory_acc=55.0, by_share=shares), path)
     return path, lambda: phi.load(path)
 
 

@@ -118,14 +118,12 @@ def claims_csv(findings: Sequence[Finding]) -> str:
         scale, own = each.decisive or (each.judgements or ((None, None),))[0]
         row: list[object] = [study.name, claim.text, each.verdict]
         if own is None:
-            row += [""] * 11
+            row += [None] * 11
         else:
-            row += [scale, *map(_rounded, (own.ours, own.low, own.high)), own.seeds]
-            row += map(_rounded, (own.paper, *(own.paper_interval or (None, None))))
-            row += [_rounded(own.p), _rounded(own.p_holm), own.rule or own.reason]
+            row += [scale, own.ours, own.low, own.high, own.seeds]
+            row += [own.paper, *(own.paper_interval or (None, None))]
+            row += [own.p, own.p_holm, own.rule or own.reason]
         rows.append([*row, claim.metric, claim.kind, claim.where, "; ".join(study.artefacts)])
-    return csv_text(COLUMNS, rows)
-
-
-def _rounded(value: float | None) -> object:
-    return "" if value is None else round(value, 10)
+    # More digits would differ between machines.
+    kept = [[round(x, 6) if isinstance(x, float) else x for x in row] for row in rows]
+    return csv_text(COLUMNS, kept)

@@ -101,10 +101,11 @@ def test_networks_narrower_than_a_vector_train_without_harm(tmp_path):
 import torch
 from bntricks import ResNet
 torch.set_num_threads(1)
-for width in (2, 3, 4, 6):
+for width, size in ((2, 8), (3, 8), (4, 8), (6, 8), (8, 56), (12, 96)):
     net = ResNet(2, width=width, blocks=1, stages=2).to(memory_format=torch.channels_last)
-    x = torch.rand(32, 3, 8, 8).contiguous(memory_format=torch.channels_last)
-    for _ in range(100):
+    x = torch.rand(8 if size > 8 else 32, 3, size, size)
+    x = x.contiguous(memory_format=torch.channels_last)
+    for _ in range(8 if size > 8 else 100):
         net(x).sum().backward()
         spare = [torch.rand(n) for n in range(1, 60, 3)]
 """

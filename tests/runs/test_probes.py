@@ -3,7 +3,6 @@
 import base64
 import copy
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -397,10 +396,10 @@ def test_a_run_that_goes_on_later_is_still_looked_at(tmp_path, monkeypatch):
         if index == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(PROBES, "overlap", replace(PROBES["overlap"], look=until_the_third))
+    monkeypatch.setitem(PROBES, "overlap", until_the_third)
     with pytest.raises(KeyboardInterrupt):
         run(DIGITS, out=tmp_path / "halves", probe="overlap")
-    monkeypatch.setitem(PROBES, "overlap", replace(PROBES["overlap"], look=overlap))
+    monkeypatch.setitem(PROBES, "overlap", overlap)
     (folder,) = (tmp_path / "halves").iterdir()
     later = resume(folder)
     assert kept(later) == kept(whole)

@@ -12,7 +12,7 @@ from torch.func import functional_call
 from bntricks.errors import UserError
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.config import Config
-from bntricks.runs.train import build, train, with_memory
+from bntricks.runs.train import build, is_chance, train, with_memory
 from bntricks.seeds import Generators, construction
 from bntricks.streams import View, from_arrays
 from helpers.twin import Past, loader, samples, stacked
@@ -195,3 +195,10 @@ def test_a_run_that_has_lost_its_way_says_so_once(stream, method, lr):
     assert warnings(0.05) == []
     [line] = warnings(lr)
     assert "accuracy is at chance: lower the learning rate" in line
+
+
+def test_chance_is_what_guessing_among_the_classes_so_far_would_reach(stream):
+    assert is_chance([50.0, None], stream)  # of two classes
+    assert not is_chance([90.0, None], stream)
+    assert is_chance([0.0, 60.0], stream)  # of four
+    assert not is_chance([20.0, 60.0], stream)

@@ -203,7 +203,7 @@ def test_a_request_to_stop_is_obeyed_with_the_usual_exit_code(
     _, errors = process.communicate(timeout=120)
     assert process.returncode == code, errors
     _, last = said(errors)  # the first says what is run
-    assert last == f"bnt: {word}"
+    assert last == f"bnt: {word}: repeat the command to go on from here"
 
 
 def test_a_lost_head_is_one_line_that_says_what_to_do(tmp_path):

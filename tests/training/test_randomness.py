@@ -223,6 +223,18 @@ def test_a_run_of_a_network_that_draws_is_the_same_twice_and_however_it_is_track
         assert other.accuracy == outcomes[0].accuracy
 
 
+def test_what_is_drawn_after_an_inner_part_does_not_depend_on_how_much_that_drew():
+    parts = randomness.Randomness(torch.Generator().manual_seed(3))
+
+    def drawn(inside):
+        with parts.part("outer", torch.device("cpu")):
+            with parts.part("inner", torch.device("cpu")):
+                torch.rand(inside)
+            return torch.rand(3)
+
+    assert torch.equal(drawn(1), drawn(5))
+
+
 @pytest.mark.parametrize("kind", ["cuda", "mps"])
 def test_a_devices_generator_is_seeded_for_each_pass_and_comes_back(kind):
     with pretend(kind) as gpu:

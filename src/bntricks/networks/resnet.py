@@ -18,6 +18,9 @@ from bntricks.networks.registry import NETWORKS
 
 Stem = Literal["cifar", "imagenet"]
 
+LARGE = 48
+"""Pixels, beyond which images are large."""
+
 
 class Block(nn.Module):
     """conv-norm-ReLU-conv-norm plus the input (by a 1×1 convolution if shapes differ), ReLU."""
@@ -29,19 +32,25 @@ class Block(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         self.bn2 = norm(width)
         self.stride = stride
-        # oneDNN's gradient of a strided 1×1 convolution writes beyond its buffer with fewer than 8
-        # channels and no AVX-512 (torch 2.13): there, pixels are picked before the convolution.
-        self.pick = stride if inputs < 8 else 1
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != width:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, width, 1, stride // self.pick, bias=False), norm(width)
+                nn.Conv2d(inputs, width, 1, stride, bias=False), norm(width)
             )
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.bn1(self.conv1(x)))
-        picked = x if self.pick == 1 else x[:, :, :: self.pick, :: self.pick]
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(picked))
+        # oneDNN's gradient of a strided 1×1 convolution writes beyond its buffer with fewer
+        # channels than a vector has floats (torch 2.13): 8 or, with AVX-512 and large images, 16.
+        # There, pixels are picked before the convolution.
+        if self.stride > 1:
+            conv, stride = self.shortcut[0], self.stride
+            assert isinstance(conv, nn.Conv2d)
+            if x.shape[1] < (16 if x.shape[-1] > LARGE else 8):
+                x, stride = x[:, :, ::stride, ::stride], 1
+            if conv.stride != (stride, stride):
+                conv.stride = (stride, stride)
+        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
 
 
 class ResNet(nn.Module):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from bntricks.errors import PlannedError, UserError
 from bntricks.methods import entries, find
 from bntricks.model.model import Model
 from bntricks.model.options import Protocol
+from bntricks.plugins.imports import own_fault
 from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
 from bntricks.runs.resolve import made_with, resolve
@@ -35,7 +36,7 @@ from bntricks.training.checkpoint import Checkpoints, State
 from bntricks.training.learner import Learner
 
 PartName = Literal["methods", "resume", "bf16", "compile", "model", "ranks"]
-PARTS: tuple[PartName, ...] = ("methods", "resume", "bf16", "compile", "model", "ranks")
+PARTS: tuple[PartName, ...] = get_args(PartName)
 
 SMALL = {"stream": "seq-digits", "images_per_class": 20, "memory": 20, "batch": 8, "epochs": 1}
 SMALL |= {"width": 8, "blocks": 1, "stages": 2, "memory_batch": 8}
@@ -70,10 +71,7 @@ def check_on(
 ) -> Iterator[DeviceCheck]:
     """Check a device, in all parts and with all methods or only with these."""
     check_device(device)
-    if unknown := set(parts) - set(PARTS):
-        raise UserError(
-            f"choose from {', '.join(PARTS)}", option="parts", value=", ".join(sorted(unknown))
-        )
+    check_parts(parts, PARTS)
     for name in methods:
         find(name)
     checks: list[tuple[PartName, str, Callable[[str], DeviceCheck]]] = [
@@ -92,10 +90,16 @@ def check_on(
             with arithmetic("float32", deterministic=False):
                 row = function(device)
         except PlannedError as error:
-            row = replace(row, outcome="not here", note=_line(error))
+            row = replace(row, outcome="not here", note=in_a_line(error))
         except Exception as error:  # a device may raise anything
-            row = replace(row, outcome="failed", note=_line(error))
+            row = replace(row, outcome="failed", note=in_a_line(error))
         yield replace(row, seconds=time.perf_counter() - start)
+
+
+def check_parts(chosen: Sequence[str], parts: Sequence[str]) -> None:
+    """Refuse parts that there are not."""
+    if unknown := ", ".join(sorted(set(chosen) - set(parts))):
+        raise UserError(f"choose from {', '.join(parts)}", option="parts", value=unknown)
 
 
 def _method(name: str, device: str) -> DeviceCheck:
@@ -258,5 +262,7 @@ class _Stopping(Checkpoints):
             raise _StopError
 
 
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+def in_a_line(error: Exception) -> str:
+    """What went wrong, with the place in the user's own code if it is there."""
+    text = own_fault(error) or str(error).strip() or type(error).__name__
+    return text.splitlines()[0]

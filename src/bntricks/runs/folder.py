@@ -136,13 +136,12 @@ def resume(
     the network, name it again with `net`: a file never decides which code is run."""
     reset_peak_memory()
     folder = Path(folder)
-    try:
-        config, request, name = _asked(folder)
-    except (OSError, ValueError, KeyError, TypeError, UserError):
+    if (asked := _asked(folder)) is None:
         raise UserError(
             f"{folder} holds no run ({REQUEST} is missing or damaged): give the folder of a run, "
             "or repeat the `bnt run` that made it"
-        ) from None
+        )
+    config, request, name = asked
     check_named(config.net, net, folder / REQUEST)
     changed = {"data": data or request.data, "out": folder.parent, **how}
     request = Request.of(**(request.model_dump() | changed))
@@ -229,20 +228,21 @@ def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink)
     return record
 
 
-def _asked(folder: Path) -> tuple[Config, Request, str]:
-    """Load what was asked for, and the run's name. Earlier versions wrote no checksum, and named
-    only the folder."""
-    values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)
-    name = values.pop("run", folder.absolute().name)
-    return Config.of(**values.pop("config")), Request.of(**values), name
+def _asked(folder: Path) -> tuple[Config, Request, str] | None:
+    """Load what was asked for, and the run's name; None if that is missing or damaged. Earlier
+    versions wrote no checksum, and named only the folder."""
+    try:
+        values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)
+        name = values.pop("run", folder.absolute().name)
+        return Config.of(**values.pop("config")), Request.of(**values), name
+    except (OSError, ValueError, KeyError, TypeError, UserError):
+        return None
 
 
 def _asked_before(folder: Path) -> Request:
     """Load what an interrupted run in this folder was asked for."""
-    try:
-        return _asked(folder)[1]
-    except (OSError, ValueError, KeyError, TypeError, UserError):
-        return Request()
+    asked = _asked(folder)
+    return Request() if asked is None else asked[1]
 
 
 def _tidy(outputs: Outputs, checkpoints: Checkpoints, record: Record) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, abbreviated
 from bntricks.streams.files.dataset import Dataset, Split
 from bntricks.streams.stream import Images, Stream, Task
 
@@ -53,12 +53,14 @@ def choose_order(
     repeated = [name for name, count in Counter(listed).items() if count > 1]
     missing = [name for name in names if name not in listed]
     for problem, wrong, remedy in (
-        ("no such class", unknown, f"the classes are {_join(names)}"),
+        ("no such class", unknown, f"the classes are {abbreviated([*map(repr, names)], 10)}"),
         ("listed more than once", repeated, "a class arrives in one task"),
         ("not in any task", missing, "add them, or move their images away"),
     ):
         if wrong:
-            raise UserError(f"{problem}: {_join(wrong)}; {remedy}", option="tasks")
+            raise UserError(
+                f"{problem}: {abbreviated([*map(repr, wrong)], 10)}; {remedy}", option="tasks"
+            )
     if not all(tasks):
         raise UserError("one of them is empty: every task needs at least one class", option="tasks")
     positions = {name: position for position, name in enumerate(names)}
@@ -145,8 +147,3 @@ def in_one(pieces: Sequence[Tensor]) -> Tensor:
 def evenly_spread(count: int, number: int) -> list[int]:
     """Choose this number of positions below `count` at equal distances: files are often sorted."""
     return [(2 * k + 1) * count // (2 * number) for k in range(number)]
-
-
-def _join(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(map(repr, names[:10])) + more

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -24,11 +24,10 @@ from bntricks.networks.head import HEADS
 from bntricks.networks.norms import NORMS
 from bntricks.networks.registry import NETWORKS
 from bntricks.norm import ema_reach, undeclared
-from bntricks.plugins.imports import own_fault
 from bntricks.plugins.registry import Registry
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.recalibrations import RECALIBRATIONS
-from bntricks.runs.check import SMALL, interrupted
+from bntricks.runs.check import SMALL, check_parts, in_a_line, interrupted
 from bntricks.runs.config import Config
 from bntricks.runs.describe import digest
 from bntricks.runs.evaluation import Outcome
@@ -36,6 +35,7 @@ from bntricks.runs.norms import sample_layer
 from bntricks.runs.request import Request, Track
 from bntricks.runs.resolve import resolve
 from bntricks.runs.train import build, train
+from bntricks.seeds import borrowed_generators, seed_globally
 from bntricks.streams import Report, Stream
 from bntricks.streams.registry import OPENERS, STREAMS
 from bntricks.sweeps.local import Failure, sweep
@@ -49,17 +49,7 @@ from bntricks.training.schedules import SCHEDULES
 Part = Literal[
     "again", "every-step", "interrupted", "loaded", "study", "devices", "options", "threads"
 ]
-PARTS: dict[Part, str] = {
-    "again": "trained twice, with other global generators",
-    "every-step": "with deferred tracking, and with tracking at every step",
-    "interrupted": "stopped twice in the middle of a task, and continued",
-    "loaded": "what it learned, saved and loaded",
-    "study": "timed for a study's plan, and trained in a worker process",
-    "devices": "on a GPU and on an MPS device, both pretended",
-    "options": "each option of a stream changed",
-    "threads": "with two threads (reported only)",
-}
-"""What is compared with a run in this process."""
+PARTS: tuple[Part, ...] = get_args(Part)
 
 KINDS: dict[str, Registry[Any]] = {
     "method": METHODS,
@@ -74,19 +64,12 @@ KINDS: dict[str, Registry[Any]] = {
 }
 """What can be registered, by the option that chooses it."""
 
+LARGEST = 32
+"""Pixels: a stream with larger images is tried on smaller ones."""
+OTHER_SEED = 20261
+"""Of global generators, which no run depends on."""
 QUICK_MOMENTUM = 0.99
 """φ has forgotten a batch after ten steps."""
-OTHER_OPTIONS: dict[str, dict[str, Any]] = {
-    "images_per_class": {"images_per_class": 11},
-    "classes_per_task": {"classes_per_task": 1},
-    "image_size": {"image_size": 12},
-    "class_order": {"class_order": "7"},
-    "first, increment": {"first": 1, "increment": 1},
-    "blurry": {"blurry": 0.3},
-    "validation": {"validation": 0.4},
-    "held_out": {"held_out": 0.5},
-}
-"""Options of a stream, and values that no small run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +111,7 @@ def check_contract(
     report: Report = lambda what, done, total: None,
 ) -> Iterator[Finding]:
     """Try each of these in small runs: all parts of the contract, or only some."""
-    if unknown := set(parts) - set(PARTS):
-        raise UserError(
-            f"choose from {', '.join(PARTS)}", option="parts", value=", ".join(sorted(unknown))
-        )
+    check_parts(parts, PARTS)
     for done, subject in enumerate(chosen):
         report(f"{subject.kind} {subject.name}", done, len(chosen))
         yield from _findings(subject, [part for part in PARTS if not parts or part in parts], data)
@@ -150,7 +130,7 @@ def _findings(subject: Subject, parts: Sequence[Part], data: Path | None) -> Ite
             trial = trial or _Trial.of(subject, data)
             finding = CHECKS[part](trial, finding)
         except Exception as error:  # whatever code of a user's does
-            finding = replace(finding, outcome="broken", note=_line(error))
+            finding = replace(finding, outcome="broken", note=in_a_line(error))
         yield replace(finding, seconds=time.perf_counter() - start)
         if trial is None:  # it cannot even be trained
             return
@@ -171,6 +151,8 @@ class _Trial:
     @classmethod
     def of(cls, subject: Subject, data: Path | None) -> _Trial:
         config = Config.of(**{"method": "er-bnt", **SMALL, subject.kind: subject.name})
+        if STREAMS[config.stream].image_size > LARGEST:
+            config = config.model_copy(update={"image_size": LARGEST})
         try:
             stream, used = resolve(config, data)
         except UserError:  # a layer without running statistics, or with a balance of its own
@@ -181,12 +163,9 @@ class _Trial:
         outcome = train(used, stream)
         return cls(config, used, stream, data, _ending(outcome), outcome.learner)
 
-    def compared(self, finding: Finding, ending: dict[str, Any]) -> Finding:
-        """The finding, broken if a run has ended differently."""
-        return _compared(finding, self.expected, ending)
-
 
 def _compared(finding: Finding, expected: dict[str, Any], ending: dict[str, Any]) -> Finding:
+    """The finding, broken if a run has ended differently."""
     other = [name for name, value in expected.items() if ending[name] != value]
     if not other:
         return finding
@@ -194,17 +173,20 @@ def _compared(finding: Finding, expected: dict[str, Any], ending: dict[str, Any]
 
 
 def _again(trial: _Trial, finding: Finding) -> Finding:
-    with _other_generators():
-        return trial.compared(finding, _ending(train(trial.used, trial.stream)))
+    with borrowed_generators():
+        seed_globally(OTHER_SEED)
+        return _compared(finding, trial.expected, _ending(train(trial.used, trial.stream)))
 
 
 def _every_step(trial: _Trial, finding: Finding) -> Finding:
     """In tasks long enough that tracking passes are left out."""
-    quick = trial.config.model_copy(update={"momentum": QUICK_MOMENTUM})
-    stream, used = resolve(quick, trial.data)
-    stream = stream[:2]
+    stream, used = trial.stream[:2], trial.used
+    net = trial.learner.net
+    with suppress(UserError):  # unless the network has a momentum of its own
+        quick = resolve(used.model_copy(update={"momentum": QUICK_MOMENTUM}), trial.data)[1]
+        net, used = build(quick, stream).net, quick
     steps = min(batch_count(len(task.train), used.batch) for task in stream)
-    epochs = 2 + (ema_reach(build(used, stream).net) or 0) // steps
+    epochs = 2 + (ema_reach(net) or 0) // steps
     used = used.model_copy(update={"epochs": epochs})
     deferred, every = (
         _ending(train(used, stream, Request(track=track))) for track in get_args(Track)
@@ -213,7 +195,7 @@ def _every_step(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _interrupted(trial: _Trial, finding: Finding) -> Finding:
-    return trial.compared(finding, _ending(interrupted(trial.used, trial.stream)))
+    return _compared(finding, trial.expected, _ending(interrupted(trial.used, trial.stream)))
 
 
 def _loaded(trial: _Trial, finding: Finding) -> Finding:
@@ -233,7 +215,9 @@ def _study(trial: _Trial, finding: Finding) -> Finding:
         [result] = sweep([trial.config], request, workers=1)
     if isinstance(result, Failure):
         raise result.error
-    return trial.compared(finding, {**(result.digest or {}), "accuracy": _listed(result.accuracy)})
+    return _compared(
+        finding, trial.expected, {**(result.digest or {}), "accuracy": _listed(result.accuracy)}
+    )
 
 
 def _devices(trial: _Trial, finding: Finding) -> Finding:
@@ -244,7 +228,7 @@ def _devices(trial: _Trial, finding: Finding) -> Finding:
             try:
                 train(used, stream)
             except Exception as error:
-                raise RuntimeError(f"{kind}: {_line(error)}") from error
+                raise RuntimeError(f"{kind}: {in_a_line(error)}") from error
     return finding
 
 
@@ -253,7 +237,7 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
     if finding.subject.kind != "stream":
         return replace(finding, outcome="not here", note="it is no stream")
     before, ignored = trial.stream.fingerprint, []
-    for name, options in OTHER_OPTIONS.items():
+    for name, options in _other_options(trial.stream).items():
         config = Config.of(**(trial.config.model_dump() | options))
         try:
             stream, _ = resolve(config, trial.data)
@@ -264,6 +248,22 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
     if not ignored:
         return finding
     return replace(finding, outcome="broken", note=f"without effect: {', '.join(ignored)}")
+
+
+def _other_options(stream: Stream) -> dict[str, dict[str, Any]]:
+    """Values of each option that this stream does not have."""
+    other = 2 if all(len(task.classes) == 1 for task in stream) else 1
+    images = max(int(task.train.y.bincount().max()) for task in stream)
+    return {
+        "images_per_class": {"images_per_class": max(1, images // 2)},
+        "classes_per_task": {"classes_per_task": other},
+        "image_size": {"image_size": 16 if stream.shape[1] == 12 else 12},
+        "class_order": {"class_order": [*reversed(stream.class_names)]},
+        "first, increment": {"first": other, "increment": 1},
+        "blurry": {"blurry": 0.3},
+        "validation": {"validation": 0.4},
+        "held_out": {"held_out": 0.5},
+    }
 
 
 def _threads(trial: _Trial, finding: Finding) -> Finding:
@@ -302,17 +302,3 @@ def _cut(stream: Stream) -> list[Any]:
         (task.classes, len(task.train), len(task.test), tuple(task.train.x.shape[1:]))
         for task in stream
     ]
-
-
-@contextmanager
-def _other_generators() -> Iterator[None]:
-    """Global generators in another state than at the start of the process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(20261)
-        yield
-
-
-def _line(error: Exception) -> str:
-    """What went wrong in a line, with the place in the user's own code if it is there."""
-    text = own_fault(error) or str(error).strip() or type(error).__name__
-    return text.splitlines()[0]

@@ -5,7 +5,6 @@ map of features stays beside it."""
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -83,7 +82,7 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
         stored = memory.x[: len(memory)]
     if not layers(net):  # no φ, so no other φ
         memory_acc = None if stored is None else acc
-        phi.save(PhiAccuracies.of(acc, acc, acc, memory_acc, None), path)
+        phi.save(PhiAccuracies.of(acc, acc, task_acc=acc, memory_acc=memory_acc), path)
         return
 
     def phi_of(x: Tensor, parts: Iterable[Tensor]) -> Statistics:
@@ -110,8 +109,8 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
             parts = mixed(len(every) - newest, newest, share, random)
             with swapped(net, phi_of(every, parts)):
                 by_share.append(at_share(share, learner.with_net(net), stream))
-    shares = None if by_share is None else tuple(by_share)
-    phi.save(PhiAccuracies.of(acc, fmean(oracle), fmean(own), memory_acc, shares), path)
+    others = {"task_acc": fmean(own), "memory_acc": memory_acc, "by_share": by_share}
+    phi.save(PhiAccuracies.of(acc, fmean(oracle), **others), path)
 
 
 def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tensor]:
@@ -152,42 +151,28 @@ def nearest_mean(learner: Learner, stream: Stream) -> float:
     return 100 * fmean(hits)
 
 
-Look = Callable[..., None]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A probe's function, and another that tells whether a finished run has been probed."""
-
-    look: Look
-    looked: Callable[[Record, Path, Stream], bool]
-
-
-def has_panels(*names: PanelName) -> Callable[[Record, Path, Stream], bool]:
-    def looked(record: Record, path: Path, stream: Stream) -> bool:
-        earlier = earlier_map(path)
-        wanted = set(names) - ({"before"} if len(stream) == 1 else set())
-        return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
-
-    return looked
-
-
-PROBES = {
-    "statistics": Kind(statistics, has_panels("balanced", "biased")),
-    "overlap": Kind(overlap, has_panels("before", "after")),
-    "phi": Kind(phi_accuracies, lambda record, path, stream: record.phi is not None),
+PROBES: dict[str, Callable[..., None]] = {
+    "statistics": statistics,
+    "overlap": overlap,
+    "phi": phi_accuracies,
 }
 """Every probe, by its name in `--probe`."""
+PANELS = {"statistics": {"balanced", "biased"}, "overlap": {"before", "after"}}
+"""Of the maps that they leave."""
 
 
 def probe(name: str, folder: Path, seed: int) -> Probe:
     """Return the probe of this name for the run in this folder."""
-    return partial(PROBES[name].look, seed=seed, path=maps.path_in(folder, name))
+    return partial(PROBES[name], seed=seed, path=maps.path_in(folder, name))
 
 
 def looked(name: str, record: Record, folder: Path, stream: Stream) -> bool:
     """Whether the finished run in this folder has been probed."""
-    return PROBES[name].looked(record, maps.path_in(folder, name), stream)
+    if name == "phi":
+        return record.phi is not None
+    earlier = earlier_map(maps.path_in(folder, name))
+    wanted = PANELS[name] - ({"before"} if len(stream) == 1 else set())
+    return earlier is not None and wanted <= {panel.name for panel in earlier.panels}
 
 
 def findings(folder: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 numbers, which a probe measures. Needs no torch."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -45,22 +45,8 @@ class PhiAccuracies(RecordPart):
     """With φ of mixtures; None with a single task, and in older records."""
 
     @classmethod
-    def of(
-        cls,
-        acc: float,
-        oracle: float,
-        task: float,
-        memory: float | None,
-        by_share: tuple[AtShare, ...] | None = None,
-    ) -> Self:
-        return cls(
-            acc=acc,
-            oracle_acc=oracle,
-            task_acc=task,
-            memory_acc=memory,
-            oracle_gain=oracle - acc,
-            by_share=by_share,
-        )
+    def of(cls, acc: float, oracle: float, **others: Any) -> Self:
+        return cls(acc=acc, oracle_acc=oracle, oracle_gain=oracle - acc, **others)
 
     @property
     def acc_change(self) -> float | None:
