@@ -25,6 +25,11 @@ if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
     from bntricks.memory import Memory as Memory
     from bntricks.methods import NotNegative as NotNegative, make as make, method as method
     from bntricks.model.model import Model as Model
+    from bntricks.networks.backbones import (
+        BACKBONES as BACKBONES,
+        Backbone as Backbone,
+        ImageInput as ImageInput,
+    )
     from bntricks.networks.head import HEADS as HEADS, last_linear as last_linear
     from bntricks.networks.norms import NORMS as NORMS
     from bntricks.networks.norms.replace import replace_norm as replace_norm

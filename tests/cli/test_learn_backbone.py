@@ -10,7 +10,7 @@ from helpers.colours import FIRST, SECOND, write_folder
 MINE = """
 import torch
 from torch import nn
-from bntricks.networks.backbones import BACKBONES, Backbone, ImageInput
+from bntricks import BACKBONES, Backbone, ImageInput
 
 @BACKBONES.named("mine")
 def mine(trained):

@@ -3,8 +3,7 @@
 import torch
 from torch import nn
 
-from bntricks import Model
-from bntricks.networks.backbones import BACKBONES, Backbone, ImageInput
+from bntricks import BACKBONES, Backbone, ImageInput, Model
 from helpers.colours import pictures
 
 INPUT = ImageInput(size=8, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))

@@ -151,6 +151,8 @@ def test_it_knows_nothing_of_unknown_images_if_nothing_was_held_out(tmp_path):
     model.learn({name: pictures(name) for name in FIRST}, held_out=0)
     with pytest.raises(UserError, match="nothing was held out"):
         model.answer(unseen(), threshold=0.1)
+    with pytest.raises(UserError, match="nothing was held out"):
+        model.export(tmp_path / "m.pt2", threshold=0.1)
     assert model.predict(unseen(["navy"])) == ["navy"] * 10
 
 

@@ -53,6 +53,7 @@ def torchvision(monkeypatch):
     )
     default = SimpleNamespace(transforms=lambda: transforms)
     models = SimpleNamespace(
+        list_models=lambda module: ["resnet0"],
         get_model_weights=lambda name: SimpleNamespace(DEFAULT=default),
         get_model=lambda name, weights: network(1.0 if weights is None else 2.0),
     )
@@ -92,12 +93,13 @@ def test_a_file_of_the_model_needs_no_trained_weights(timm, tmp_path):
         ("timm:resnet1", ["timm:resnet1", "Unknown model (resnet1)", "as a file"]),
         ("timm:hf-hub:somebody/net", ["timm: and the name of a network"]),
         ("timm:local-dir:/tmp", ["timm: and the name of a network"]),
+        ("torchvision:fasterrcnn", ["there is no classifier of this name"]),
         ("timm:", ["timm: and the name of a network"]),
         ("nets:build", ["unknown backbone"]),
         ("../nets.py", ["unknown backbone"]),
     ],
 )
-def test_a_name_is_never_a_place_of_code_or_weights(timm, name, words):
+def test_a_name_is_never_a_place_of_code_or_weights(timm, torchvision, name, words):
     with pytest.raises(UserError) as refusal:
         Model.create(backbone=name)
     for word in words:

@@ -112,11 +112,16 @@ def confidence(model: Model, scores: Tensor) -> Tensor:
     is no higher: so a threshold of 0.05 refuses about 5% of images like those."""
     if model.frozen is None:
         return scores.softmax(1).max(1).values.double()
-    own = model.frozen.highest
-    if not len(own):
-        raise UserError("nothing was held out to measure a threshold on: leave it out")
+    own = known_scores(model)
     highest = scores.max(1).values
     return torch.searchsorted(own, highest, right=True).double() / len(own)
+
+
+def known_scores(model: Model) -> Tensor:
+    """Return the highest score of each held-out image of a model on a frozen trunk, sorted."""
+    if model.frozen is None or not len(model.frozen.highest):
+        raise UserError("nothing was held out to measure a threshold on: leave it out")
+    return model.frozen.highest
 
 
 def acceptance(

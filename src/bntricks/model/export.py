@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
+from bntricks.model.answers import known_scores
 from bntricks.model.model import Model
 from bntricks.networks.head import last_linear
 from bntricks.networks.imported import summary
@@ -43,7 +44,7 @@ class Deployed(nn.Module):
         super().__init__()
         self.threshold, self.lowest = threshold, None
         if threshold is not None and model.frozen is not None:
-            own = model.frozen.highest  # of which this share is refused
+            own = known_scores(model)  # of which this share is refused
             place = int(threshold * len(own))
             self.lowest = float(own[place]) if place < len(own) else float("inf")
         self.net = copy.deepcopy(model.net).cpu()

@@ -1,5 +1,6 @@
 """A model as one safetensors file that anyone can read: weights and φ under `net.`, and beside
-them, unless left out, the memory, the generators and the held-out images. What it says about itself
+them, unless left out, the memory, the generators and the held-out images, or what a frozen trunk
+has in place of images. What it says about itself
 is JSON in the file's metadata, with a checksum of that and of every tensor. Nothing in it is ever
 unpickled, and nothing is believed unchecked.
 """

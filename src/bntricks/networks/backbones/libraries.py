@@ -35,6 +35,8 @@ def from_torchvision(name: str, trained: bool) -> Backbone:
     """Make a network of torchvision, with the transforms of its default weights."""
     with _library("torchvision", name) as torchvision:
         models = torchvision.models
+        if name not in models.list_models(module=models):  # detectors download parts of themselves
+            raise ValueError("there is no classifier of this name")
         weights = models.get_model_weights(name).DEFAULT
         net = models.get_model(name, weights=weights if trained else None)
         how = weights.transforms()
