@@ -150,9 +150,13 @@ def lesson(after, *, before=(), losses=(), groups=(("cat", "dog", "owl"),)):
         return rows or [(0, 0)]
 
     labels, predicted = (torch.tensor(part) for part in zip(*answered(after), strict=True))
+    images = Images(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8), labels)
     model = SimpleNamespace(
         learner=SimpleNamespace(predict=lambda x: predicted),
-        held_out=Images(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8), labels),
+        test_scores=lambda x: torch.eye(9)[predicted],
+        held_out=images,
+        tests=images,
+        frozen=None,
         groups=groups,
         metadata=SimpleNamespace(taught=[SimpleNamespace(classes=groups[-1], more=())]),
         classes=tuple(name for group in groups for name in group),
@@ -209,7 +213,13 @@ def test_six_classes_are_named_in_a_sentence(classes, named):
 
 def test_a_threshold_accepts_a_twentieth_of_the_unknown_by_default():
     confidence = torch.linspace(0.999, 0.5, 200, dtype=torch.float64)
-    model = SimpleNamespace(predict_proba=lambda x: x[:, None], held_out=None)
+    model = SimpleNamespace(
+        predict_proba=lambda x: torch.stack([x, 1 - x], 1),
+        scores=lambda x: torch.stack([x, 1 - x], 1).log(),
+        held_out=None,
+        tests=None,
+        frozen=None,
+    )
     chosen_on = confidence[::2]
     threshold = acceptance(model, confidence).threshold
     assert int((chosen_on > threshold).sum()) == 5
