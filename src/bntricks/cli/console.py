@@ -114,7 +114,7 @@ def _continuing(event: Event) -> str:
 
 
 class Silence:
-    """How long nothing was said, and whether that is long enough to say something."""
+    """The time since the last output, and whether it calls for some."""
 
     def __init__(self) -> None:
         self.began = self.broken = time.monotonic()

@@ -264,7 +264,7 @@ def answer(report: Report) -> tuple[str, str]:
 
 
 def strip_html(config: Config) -> str:
-    """Some images of each task."""
+    """Render some images of each task."""
     from bntricks.runs.probes.tsne import picture
     from bntricks.runs.resolve import resolve
     from bntricks.streams.sources.fashion import EMBEDDED

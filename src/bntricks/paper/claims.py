@@ -76,7 +76,7 @@ class Side(BaseModel):
 
 
 class Comparison(BaseModel):
-    """What a claim and the statement it comes from have in common."""
+    """The common fields of a claim and of the statement it comes from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

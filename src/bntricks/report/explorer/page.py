@@ -1,6 +1,6 @@
-"""The explorer as a part of a page: a slider over the newest task's share of φ, charts that follow
-it, and, without scripts, a picture and the measured numbers. Measured points are marked; what lies
-between two of them is interpolated and says so."""
+"""The explorer in a page: a slider over the newest task's share of φ, charts that follow it, and,
+without scripts, a picture and the measured numbers. Measured points are marked; values between them
+are interpolated."""
 
 import json
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def write_explorer(scenes: Sequence[Scene], path: Path, command: str | None = No
 
 
 def sentence(pair: tuple[Line, Line]) -> str:
-    """What the share does to both methods, computed."""
+    """Say in a sentence what the share does to both methods."""
     first, last = ([line.points[end] for line in pair] for end in (0, -1))
     moves = [
         f"{line.name} goes from {low.acc:.0f}% to {high.acc:.0f}%"
@@ -75,7 +75,7 @@ def sentence(pair: tuple[Line, Line]) -> str:
 
 
 def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Section:
-    """The explorer as a section of a page."""
+    """Render the explorer as a section of a page."""
     pair = scenes[0].pair
     charts = {BARS: bars(pair), CURVE: curve(pair), TASKS: tasks(pair)}
     start = start_of(pair)
@@ -106,7 +106,7 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
 
 
 def numbers(scene: Scene) -> Table:
-    """Every measured point."""
+    """Tabulate every measured point."""
     rows = [
         (
             Cell(line.name),
@@ -122,14 +122,15 @@ def numbers(scene: Scene) -> Table:
 
 
 def start_of(pair: tuple[Line, Line]) -> float:
-    """The share, measured of both, that is nearest to the second one's own φ, or to balance."""
+    """Return the share, measured for both methods, that is nearest to the second one's own φ or to
+    balance."""
     first, second = ({point.share for point in line.points} for line in pair)
     own = BALANCED if pair[1].own is None else pair[1].own
     return min(first & second or second, key=lambda share: abs(share - own))
 
 
 def _said(pair: tuple[Line, Line], share: float) -> str:
-    """The state of the charts in words."""
+    """Describe the state of the charts in words."""
     parts = [
         f"{line.name} recognises {at.old:.0f}% of the old classes and {at.newest:.0f}% of the "
         "newest"
@@ -139,7 +140,7 @@ def _said(pair: tuple[Line, Line], share: float) -> str:
 
 
 def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
-    """What the charts draw at a measured share; `explorer.js` makes the same for any."""
+    """Return the data of the charts at a measured share; `explorer.js` computes those of any."""
     here = [(line, line.nearest(share)) for line in pair]
     return {
         "now": [
@@ -162,7 +163,7 @@ def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
 
 
 def bars(pair: tuple[Line, Line]) -> Any:
-    """Accuracy on old and newest classes, by method."""
+    """Draw accuracy on old and newest classes, by method."""
     base = alt.Chart(alt.NamedData("now")).encode(
         y=alt.Y("method:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.3)),
         yOffset=alt.YOffset("part:N", sort=[OLD, NEWEST]),
@@ -177,7 +178,7 @@ def bars(pair: tuple[Line, Line]) -> Any:
 
 
 def curve(pair: tuple[Line, Line]) -> Any:
-    """ACC by the share: what was measured, and where the slider is."""
+    """Draw ACC by the share: the measured points, and the slider's place."""
     x = alt.X("share:Q", title="newest task's share", axis=alt.Axis(format="%", tickCount=6))
     y = alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(zero=False, nice=True, padding=8))
     base = alt.Chart(alt.NamedData("curve")).encode(x=x, y=y, color=_by_method(pair))
@@ -193,7 +194,7 @@ def curve(pair: tuple[Line, Line]) -> Any:
 
 
 def tasks(pair: tuple[Line, Line]) -> Any:
-    """Accuracy on each task."""
+    """Draw accuracy on each task."""
     base = alt.Chart(alt.NamedData("tasks")).encode(
         x=alt.X("task:O", title="task, in the order learned", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("method:N", sort=None),
@@ -217,7 +218,7 @@ def _tip(field: str, title: str, form: str = ".1f") -> alt.Tooltip:
 
 
 def _pane(name: str, chart: Any, rows: Rows) -> str:
-    """A chart: a picture of it until a script draws it, and its spec for that script."""
+    """Render a chart as a picture, and its spec for the script that replaces it."""
     empty = name == TASKS and not rows["tasks"]
     spec = {**chart.to_dict(), "description": CAPTIONS[name], "datasets": rows}
     del spec["config"], spec["$schema"]

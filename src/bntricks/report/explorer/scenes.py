@@ -1,5 +1,5 @@
-"""What the explorer shows: of runs that were probed for it, accuracy by the newest task's share of
-φ. Methods stand in one scene if they learned the same images under the same protocol."""
+"""The data of the explorer: accuracy by the newest task's share of φ, from runs with that probe.
+Methods are in one scene if they learned the same images under the same protocol."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Mean accuracies in percent over seeds, with this share of the newest task in φ."""
+    """Mean accuracies in percent over seeds, at one share of the newest task in φ."""
 
     share: float
     old: float
@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A method, and what its networks recognise by the share."""
+    """A method's points by share."""
 
     method: str
     name: str
@@ -48,7 +48,7 @@ class Line:
     command: str
 
     def nearest(self, share: float) -> Point:
-        """The measured point that is nearest to this share."""
+        """Return the measured point that is nearest to this share."""
         return min(self.points, key=lambda point: abs(point.share - share))
 
 
@@ -61,7 +61,8 @@ class Scene:
 
     @property
     def pair(self) -> tuple[Line, Line]:
-        """What is shown first: ER or another method and its BN Tricks form, else the first two."""
+        """The pair to show first: ER or another method and its BN Tricks form, else the first
+        two."""
         by_method = {line.method: line for line in reversed(self.lines)}
         bases = [m for m in ("er", *by_method) if m in by_method and m + BNT in by_method]
         if bases:
@@ -70,7 +71,8 @@ class Scene:
 
 
 def scenes(records: Iterable[Record]) -> list[Scene]:
-    """Every scene of these runs: ER and ER-BNT first, then what has most seeds and methods."""
+    """Make every scene of these runs: ER and ER-BNT first, then those with most seeds and
+    methods."""
     clusters: list[list[Group]] = []
     for own in group(record for record in records if record.phi and record.phi.by_share):
         home = next((each for each in clusters if all(map(own.comparable, each))), None)
@@ -116,7 +118,7 @@ def _line(own: Group, look: Look) -> Line:
 
 
 def _remark(own: Group) -> str:
-    """What a label has beside the method's name, in brackets; empty if nothing."""
+    """Return the remark in a label after the method's name, in brackets; empty if there is none."""
     return own.label.removeprefix(drawable(own.method))
 
 
@@ -138,6 +140,6 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def plain(scene: Scene) -> dict[str, Any]:
-    """The scene as plain values for a script."""
+    """Convert a scene to plain values for a script."""
     pair = [scene.lines.index(line) for line in scene.pair]
     return asdict(scene) | {"pair": pair}
