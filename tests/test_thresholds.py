@@ -3,7 +3,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from math import cos, pi
+from math import cos, log, pi
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +23,9 @@ from bntricks.report.statistics import Estimate
 from bntricks.report.verdicts import verdicts
 from bntricks.runs import check as checks
 from bntricks.runs.check import check_on
-from bntricks.streams import Images
+from bntricks.runs.config import Config
+from bntricks.runs.train import is_chance, train
+from bntricks.streams import Images, from_arrays
 from bntricks.system.devices import near
 from bntricks.system.pretend import pretend
 from bntricks.training.schedules import one_cycle, steps
@@ -276,6 +278,30 @@ def test_an_interval_decides_as_it_is_printed(monkeypatch, kind, low, high, verd
     found = Estimate((low + high) / 2, low, high, 0.001, 6)
     monkeypatch.setattr("bntricks.report.verdicts.estimate", lambda *given, **how: found)
     assert judged(kind).verdict == verdict
+
+
+# A run that has lost its way.
+
+
+@pytest.mark.parametrize(("accuracy", "chance"), [([75.0, None], True), ([75.1, None], False)])
+def test_half_as_much_again_as_guessing_is_chance(accuracy, chance):
+    stream = [SimpleNamespace(classes=(0, 1)), SimpleNamespace(classes=(2, 3))]
+    assert is_chance(accuracy, stream) == chance
+    assert is_chance([own / 2 for own in (accuracy[0], accuracy[0])], stream) == chance
+
+
+@pytest.mark.parametrize(("times", "warnings"), [(9.9, 0), (10.1, 1)])
+def test_ten_times_the_loss_of_guessing_does_not_come_down_again(monkeypatch, times, warnings):
+    def learned(learner, x, y, *, progress, **how):
+        progress.epoch_losses.append(times * log(4))
+
+    monkeypatch.setattr("bntricks.runs.train.learn_epochs", learned)
+    monkeypatch.setattr("bntricks.runs.train.is_chance", lambda accuracy, stream: True)
+    x, y = np.zeros((16, 8, 8), np.uint8), np.arange(16) // 4
+    told = []
+    config = Config(method="sgd", width=2, blocks=1, stages=1)
+    train(config, from_arrays(x, y, x, y), sink=told.append)
+    assert sum(event["event"] == "warning" for event in told) == warnings
 
 
 # A device that computes, and what it has room for.
