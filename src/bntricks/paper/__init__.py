@@ -15,15 +15,15 @@ from pydantic import ValidationError
 from bntricks.errors import UserError, unknown
 from bntricks.files import parse_toml, reading, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
-from bntricks.paper.reported import Entry, Number, Reported
+from bntricks.paper.reported import Number, PaperResult, Reported
 from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant, explained
 
 __all__ = [
     "SCALES",
     "STREAMS",
     "Claim",
-    "Entry",
     "Number",
+    "PaperResult",
     "Reported",
     "Scale",
     "ScaleName",

@@ -8,7 +8,7 @@ from functools import partial
 import altair as alt
 
 from bntricks.report.figures.figure import ACCURACY, TIP_SEEDS, Figure, Row, titled
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
 from bntricks.runs.record.metrics import metric_title
@@ -96,14 +96,14 @@ class Comparison:
         return f"{self.method} against {self.other}: {self.evidence}."
 
 
-def compare(method: Group, other: Group, metrics: Sequence[str]) -> Comparison:
+def compare(method: RunGroup, other: RunGroup, metrics: Sequence[str]) -> Comparison:
     """Compare the runs of one method with those of another with the same seeds."""
     sides = {m: [by_seed(each.records, m) for each in (method, other)] for m in metrics}
     gains = tuple(Gain(metric, difference(a, b)) for metric, (a, b) in sides.items())
     return Comparison(method.label, other.label, gains)
 
 
-def old_and_new(groups: Sequence[Group]) -> Figure:
+def old_and_new(groups: Sequence[RunGroup]) -> Figure:
     """Draw accuracy on old and on new classes after the last task, by method."""
     rows: list[Row] = []
     for group in groups:

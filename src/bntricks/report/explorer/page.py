@@ -13,7 +13,7 @@ import vl_convert
 
 from bntricks.files import commit, writing
 from bntricks.report.comparison import NEWEST, OLD, PART_COLOURS
-from bntricks.report.explorer.scenes import Line, Scene, plain
+from bntricks.report.explorer.scenes import MethodLine, Scene, plain
 from bntricks.report.figures.figure import VEGA_LITE, WIDTH
 from bntricks.report.page.html import Section, data_script, details, page_html, table_html
 from bntricks.report.tables.table import Cell, Table, number
@@ -60,7 +60,7 @@ def write_explorer(scenes: Sequence[Scene], path: Path, command: str | None = No
     return path
 
 
-def sentence(pair: tuple[Line, Line]) -> str:
+def sentence(pair: tuple[MethodLine, MethodLine]) -> str:
     """Say in a sentence what the share does to both methods."""
     first, last = ([line.points[end] for line in pair] for end in (0, -1))
     moves = [
@@ -121,7 +121,7 @@ def numbers(scene: Scene) -> Table:
     return Table(f"Accuracy in percent, {scene.title}", columns, tuple(rows))
 
 
-def start_of(pair: tuple[Line, Line]) -> float:
+def start_of(pair: tuple[MethodLine, MethodLine]) -> float:
     """Return the share, measured for both methods, that is nearest to the second one's own φ or to
     balance."""
     first, second = ({point.share for point in line.points} for line in pair)
@@ -129,7 +129,7 @@ def start_of(pair: tuple[Line, Line]) -> float:
     return min(first & second or second, key=lambda share: abs(share - own))
 
 
-def _said(pair: tuple[Line, Line], share: float) -> str:
+def _said(pair: tuple[MethodLine, MethodLine], share: float) -> str:
     """Describe the state of the charts in words."""
     parts = [
         f"{line.name} recognises {at.old:.0f}% of the old classes and {at.newest:.0f}% of the "
@@ -139,7 +139,7 @@ def _said(pair: tuple[Line, Line], share: float) -> str:
     return f"At {share:.0%} (measured): {'; '.join(parts)}."
 
 
-def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
+def rows_of(pair: tuple[MethodLine, MethodLine], share: float) -> Rows:
     """Return the data of the charts at a measured share; `explorer.js` computes those of any."""
     here = [(line, line.nearest(share)) for line in pair]
     return {
@@ -162,7 +162,7 @@ def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
     }
 
 
-def bars(pair: tuple[Line, Line]) -> Any:
+def bars(pair: tuple[MethodLine, MethodLine]) -> Any:
     """Draw accuracy on old and newest classes, by method."""
     base = alt.Chart(alt.NamedData("now")).encode(
         y=alt.Y("method:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.3)),
@@ -177,7 +177,7 @@ def bars(pair: tuple[Line, Line]) -> Any:
     return alt.layer(bar, words).properties(height=HEIGHT)
 
 
-def curve(pair: tuple[Line, Line]) -> Any:
+def curve(pair: tuple[MethodLine, MethodLine]) -> Any:
     """Draw ACC by the share: the measured points, and the slider's place."""
     x = alt.X("share:Q", title="newest task's share", axis=alt.Axis(format="%", tickCount=6))
     y = alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(zero=False, nice=True, padding=8))
@@ -193,7 +193,7 @@ def curve(pair: tuple[Line, Line]) -> Any:
     return alt.layer(rule, line, dot, ring).properties(height=HEIGHT)
 
 
-def tasks(pair: tuple[Line, Line]) -> Any:
+def tasks(pair: tuple[MethodLine, MethodLine]) -> Any:
     """Draw accuracy on each task."""
     base = alt.Chart(alt.NamedData("tasks")).encode(
         x=alt.X("task:O", title="task, in the order learned", axis=alt.Axis(labelAngle=0)),
@@ -205,7 +205,9 @@ def tasks(pair: tuple[Line, Line]) -> Any:
     return base.mark_bar().properties(height=160)
 
 
-def _by_method(pair: tuple[Line, Line], channel: Any = alt.Color, part: str = "colour") -> Any:
+def _by_method(
+    pair: tuple[MethodLine, MethodLine], channel: Any = alt.Color, part: str = "colour"
+) -> Any:
     lines = dict.fromkeys(pair)
     scale = alt.Scale(
         domain=[line.name for line in lines], range=[getattr(line, part) for line in lines]

@@ -10,7 +10,7 @@ from bntricks.errors import UserError
 from bntricks.paper import load_reported
 from bntricks.report.commands import run_command, words_of
 from bntricks.report.figures.looks import BNT, Look, looks
-from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.groups import RunGroup, group, stream_title
 from bntricks.report.tables.table import drawable
 from bntricks.runs.record import Record
 
@@ -34,7 +34,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class MethodLine:
     """A method's points by share."""
 
     method: str
@@ -57,10 +57,10 @@ class Scene:
     """Methods that can be compared."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[MethodLine, ...]
 
     @property
-    def pair(self) -> tuple[Line, Line]:
+    def pair(self) -> tuple[MethodLine, MethodLine]:
         """The pair to show first: ER or another method and its BN Tricks form, else the first
         two."""
         by_method = {line.method: line for line in reversed(self.lines)}
@@ -73,7 +73,7 @@ class Scene:
 def scenes(records: Iterable[Record]) -> list[Scene]:
     """Make every scene of these runs: ER and ER-BNT first, then those with most seeds and
     methods."""
-    clusters: list[list[Group]] = []
+    clusters: list[list[RunGroup]] = []
     for own in group(record for record in records if record.phi and record.phi.by_share):
         home = next((each for each in clusters if all(map(own.comparable, each))), None)
         if home is None:
@@ -93,7 +93,7 @@ def _order(scene: Scene) -> tuple[Any, ...]:
     return not of_er, -seeds, -len(scene.lines), scene.title
 
 
-def _scene(groups: Sequence[Group]) -> Scene:
+def _scene(groups: Sequence[RunGroup]) -> Scene:
     own = group(record for each in groups for record in each.records)
     title = drawable(stream_title(own[0].stream)) + _remark(groups[0])
     by_label = looks(own)
@@ -101,11 +101,11 @@ def _scene(groups: Sequence[Group]) -> Scene:
     return Scene(title, tuple(line for line in lines if line.points))
 
 
-def _line(own: Group, look: Look) -> Line:
+def _line(own: RunGroup, look: Look) -> MethodLine:
     titles = {**load_reported().titles, **PLAIN}
     first = own.records[0]
     shares = (record.new_share_of_phi for record in own.records)
-    return Line(
+    return MethodLine(
         method=own.method,
         name=drawable(titles.get(own.method, own.method)) + _remark(own),
         colour=look.colour,
@@ -117,7 +117,7 @@ def _line(own: Group, look: Look) -> Line:
     )
 
 
-def _remark(own: Group) -> str:
+def _remark(own: RunGroup) -> str:
     """Return the remark in a label after the method's name, in brackets; empty if there is none."""
     return own.label.removeprefix(drawable(own.method))
 
