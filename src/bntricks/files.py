@@ -297,7 +297,7 @@ def command_line(words: Iterable[str | Path]) -> str:
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[None]:
+def read_errors(path: str | Path) -> Iterator[None]:
     """Turn an OSError into a one-line error that names the file or folder."""
     try:
         yield
@@ -306,13 +306,16 @@ def reading(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(*paths: Path) -> Iterator[None]:
+def write_errors(*paths: Path) -> Iterator[None]:
     """Turn an OSError into a one-line error that names the files."""
     try:
         yield
     except OSError as error:
         names = ", ".join(map(shown, paths))
         raise UserError(f"cannot write {names}: {error.strerror or error}") from error
+
+
+reading, writing = read_errors, write_errors
 
 
 def regular_bytes(path: Path, *, at_most: float = inf) -> bytes:

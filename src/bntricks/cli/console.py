@@ -19,7 +19,7 @@ from rich.table import Table
 from bntricks.files import shown
 
 if TYPE_CHECKING:
-    from bntricks.streams.files.progress import Report
+    from bntricks.streams.files.progress import OnProgress
     from bntricks.training.events import Event, Sink
 
 
@@ -161,7 +161,7 @@ def _line_by_line(*, tenths: bool) -> Sink:
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
+def reporting() -> Iterator[OnProgress]:
     """Make a report that shows the progress of work, such as reading images, on stderr."""
     from bntricks.training.events import reported
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from bntricks.cli import console
 from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, leftovers, quoted, regular_file, shown, writing
+from bntricks.files import held, leftovers, quoted, regular_file, shown, write_errors
 
 if TYPE_CHECKING:
     from torch import nn
@@ -116,7 +116,7 @@ def locked(path: Path) -> Iterator[bool]:
     What a killed command has left goes when it is saved, unless that may be all there is."""
     with ExitStack() as stack:
         try:
-            with writing(path):
+            with write_errors(path):
                 stack.enter_context(held(path))
         except HeldError:
             raise HeldError(f"{shown(path)} is being taught by another process") from None

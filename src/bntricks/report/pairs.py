@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, per_task
 from bntricks.report.groups import RunGroup, group, stream_title
@@ -70,7 +70,7 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
         content = "".join((*tables, *map(figure_html, report.figures)))
         sections.append(Section(f"pair-{index}", report.title, content))
     summary = "What differs between A and B: differences are A minus B, paired by seed."
-    with writing(path):
+    with write_errors(path):
         commit({path: page_html("A and B", summary, sections, command).encode()})
 
 

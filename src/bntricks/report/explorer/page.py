@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.report.comparison import NEWEST, OLD, PART_COLOURS
 from bntricks.report.explorer.scenes import MethodLine, Scene, plain
 from bntricks.report.figures.figure import VEGA_LITE, WIDTH
@@ -54,7 +54,7 @@ STILL: dict[str, Any] = {
 
 def write_explorer(scenes: Sequence[Scene], path: Path, command: str | None = None) -> Path:
     """Write the explorer as a page of its own."""
-    with writing(path):
+    with write_errors(path):
         page = page_html(TITLE, sentence(scenes[0].pair), [section(scenes)], command)
         commit({path: page.encode()})
     return path
