@@ -315,9 +315,6 @@ def write_errors(*paths: Path) -> Iterator[None]:
         raise UserError(f"cannot write {names}: {error.strerror or error}") from error
 
 
-reading, writing = read_errors, write_errors
-
-
 def regular_bytes(path: Path, *, at_most: float = inf) -> bytes:
     """Read a file, or raise an OSError. Only regular files are opened: a pipe would wait for ever,
     and a device never end."""

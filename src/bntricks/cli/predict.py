@@ -25,7 +25,7 @@ from bntricks.cli.models import (
 )
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import commit, held, shown, writing
+from bntricks.files import commit, held, shown, write_errors
 
 if TYPE_CHECKING:
     from bntricks.model.answers import Answer, Candidate
@@ -204,7 +204,7 @@ def export(
         notes[safetensors] = ", without memory"
     if card is not None:
         contents[card] = opened.card(title=model.name, verdict=examined(opened)).encode()
-    with writing(*targets), held(*targets, wait=True):
+    with write_errors(*targets), held(*targets, wait=True):
         for path, content in contents.items():  # a killed command may have written it already
             done = path.exists() and path.read_bytes() == content
             check_target(path, force=force or done)

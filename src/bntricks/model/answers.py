@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def probability(self) -> float:
-        """Of the likeliest class, whether or not it is the answer."""
+        """The probability of the likeliest class, whether or not it is the answer."""
         return self.candidates[0].probability
 
 
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What a threshold accepts."""
+    """The shares of images that pass a threshold."""
 
     threshold: float
     unknown: Share | None
@@ -144,7 +144,7 @@ def acceptance(
 
 
 def share(passed: Tensor) -> Share:
-    """Of these truths, with Wilson's interval, which holds for few images and for none too."""
+    """Compute the share of true values, with Wilson's interval, which holds for few images too."""
     images = len(passed)
     if not images:
         raise UserError("there are no images to measure on: give some")

@@ -2,8 +2,6 @@
 and what that did to the classes it knew is measured on images it never trained on.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -230,8 +228,8 @@ def learn_task(
 
 @contextmanager
 def undone_on_failure(learner: Learner) -> Iterator[None]:
-    """What a learner becomes within is forgotten if that fails or is interrupted, or if its weights
-    are not finite in the end."""
+    """Restore a learner if the body fails, is interrupted, or leaves weights that are not
+    finite."""
     state, head, training = learner.state, last_linear(learner.net), learner.net.training
     parts, parameters = copy.copy(state), (head.weight, head.bias, head.out_features)
     values = copy.deepcopy(learner.state_dict())

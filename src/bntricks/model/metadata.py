@@ -4,8 +4,6 @@ Plain values, checked and bounded when they are read: a file may come from anybo
 of the machine it was made on but the versions.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from math import prod
 from typing import Annotated, Literal, Self
@@ -87,7 +85,7 @@ class LearnedTask(Options):
 
 
 class Metadata(Options):
-    """Everything but the tensors."""
+    """Everything in a model file except the tensors."""
 
     format: Literal[1, 2, 3] = FORMAT
     versions: dict[Annotated[str, Field(pattern=r"^[a-z]{1,20}$")], VersionText]
@@ -120,7 +118,7 @@ class Metadata(Options):
 
     @model_validator(mode="after")
     def _images_fit(self) -> Self:
-        """What is looked at and what it is turned into have the same channels."""
+        """Check that images and the network's inputs have the same channels."""
         if prod(self.shape) > MOST_VALUES:
             raise ValueError(f"samples of {list(self.shape)} are too large")
         if self.network is not None and self.shape[0] != self.network.channels:

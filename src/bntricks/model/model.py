@@ -1,4 +1,4 @@
-"""An engineer's object: a learner whose outputs have names, and images to measure it on."""
+"""A model: a learner whose outputs have names, and images to measure it on."""
 
 from __future__ import annotations
 
@@ -98,21 +98,21 @@ class Model:
         rename(self, names)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Forget classes, with their images; the others are answered as before."""
+        """Remove classes, with their images; the others are answered as before."""
         from bntricks.model.classes import remove
 
         remove(self, names)
 
     def predict(self, x: Any) -> list[str]:
-        """The class of each sample: arrays, tensors or paths of images."""
+        """Predict the class of each sample: arrays, tensors or paths of images."""
         return [self.classes[column] for column in self.scores(x).argmax(1)]
 
     def predict_proba(self, x: Any) -> Tensor:
-        """A probability for every class, [N, C], a column for each of `classes`."""
+        """Return a probability for every class, [N, C], a column for each of `classes`."""
         return self.scores(x).softmax(1)
 
     def scores(self, x: Any) -> Tensor:
-        """A score for every class, [N, C]."""
+        """Return a score for every class, [N, C]."""
         samples = to_tensor(x, self.metadata.square)
         check_samples(self.metadata, samples)
         scores = self.learner.scores(samples)
@@ -146,12 +146,12 @@ class Model:
         """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; how far its
         probabilities are from the model's own, at most. With a threshold, it has an output
         `accepted`."""
-        from bntricks.files import commit, writing
+        from bntricks.files import commit, write_errors
         from bntricks.model.export import to_onnx, to_pt2
 
         path = Path(path)
         content, difference = (to_pt2 if path.suffix == ".pt2" else to_onnx)(self, threshold)
-        with writing(path):
+        with write_errors(path):
             commit({path: content})
         return difference
 

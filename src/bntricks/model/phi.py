@@ -2,8 +2,6 @@
 memory, which has the same number of images of each class, or the mean of both. It is made on one
 half of the held-out images, and stands only if the other half confirms it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean
 

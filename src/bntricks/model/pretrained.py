@@ -34,7 +34,7 @@ from bntricks.recipes.policies import evenly
 from bntricks.streams import Images
 from bntricks.streams.files.image import Square
 from bntricks.streams.files.image_files import class_files, read_blocks
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import OnProgress
 from bntricks.training.events import Sink, reported
 
 AT_ONCE = 2048
@@ -351,7 +351,7 @@ def open_pictures(given: Any, metadata: Metadata) -> Pictures:
 
 
 def _embedded(
-    model: Model, pictures: Pictures, held_out: float, skip: bool, report: Report
+    model: Model, pictures: Pictures, held_out: float, skip: bool, report: OnProgress
 ) -> tuple[ClassSamples, Images, tuple[Tensor, Tensor] | None]:
     """Compute features of the images that the model has not seen. Also return the images'
     fingerprints, and where images are kept, those to train and those to test. Classes of which no

@@ -1,8 +1,6 @@
 """Tuning the trunk of a pretrained network, by BN Tricks at a low rate. The result is a candidate:
 it serves only if it is better than the frozen trunk on both halves of the held-out images."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 

@@ -3,7 +3,7 @@ one of images in memory, `rearrange` another of its images, and STREAMS lists th
 """
 
 from bntricks.streams.augment import View
-from bntricks.streams.files.progress import OnProgress, Report
+from bntricks.streams.files.progress import OnProgress
 from bntricks.streams.rearrange import rearrange
 from bntricks.streams.registry import STREAMS, StreamInfo, open_stream
 from bntricks.streams.sources.arrays import from_arrays
@@ -13,7 +13,6 @@ __all__ = [
     "STREAMS",
     "Images",
     "OnProgress",
-    "Report",
     "Stream",
     "StreamInfo",
     "Task",

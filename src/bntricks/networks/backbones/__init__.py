@@ -1,8 +1,6 @@
 """Networks that were trained elsewhere, by name. An entry makes the network, and says how its
 weights were shown images and under which licence they come."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """The networks of timm and torchvision, if these are installed. Weights come from their caches, or
 are downloaded by them. How images are prepared is what they say of the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module

@@ -13,8 +13,5 @@ class OnProgress(Protocol):
     def __call__(self, what: str, done: int, total: int | None) -> None: ...
 
 
-Report = OnProgress
-
-
 def silent(what: str, done: int, total: int | None) -> None:
     """Report nothing."""
