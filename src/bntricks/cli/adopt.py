@@ -67,7 +67,7 @@ class TrainedNetwork(Options):
 
 
 def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
-    """Make a model on the frozen trunk of the backbone, which knows no class yet."""
+    """Make a model on the backbone's frozen trunk; it knows no classes yet."""
     from bntricks.model.model import Model
     from bntricks.model.preprocessing import read_preprocessing
 

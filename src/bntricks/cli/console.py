@@ -44,7 +44,7 @@ class _Output(_Console):
 
 
 def printable(text: str) -> str:
-    """Lines of text for a terminal or a pipe."""
+    """Split text into lines that can be printed to a terminal or a pipe."""
     return "\n".join(map(shown, text.split("\n")))
 
 
@@ -59,9 +59,9 @@ err = _Console(stderr=True, highlight=False)
 
 @contextmanager
 def progress(*, lines: bool = False) -> Iterator[Sink]:
-    """A sink that shows one run: task, epoch, loss, speed and time left, on stderr. Where there is
-    no terminal, such as in a log, it shows a line now and then; with `lines`, one for each tenth of
-    the steps too."""
+    """Make a sink that shows one run on stderr: task, epoch, loss, speed and time left. Without a
+    terminal, such as in a log, it prints a line now and then; with `lines`, also one for each tenth
+    of the steps."""
     if not err.is_terminal:
         yield _line_by_line(tenths=lines)
         return
@@ -128,7 +128,7 @@ class Silence:
 
 
 def _line_by_line(*, tenths: bool) -> Sink:
-    """A line where nothing was said for a while, and if wanted after each tenth of the steps."""
+    """Print a line after a long silence and, if wanted, after each tenth of the steps."""
     silence, began = Silence(), time.monotonic()
     said = first = 0
 
@@ -191,8 +191,8 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
-    """Print R: a row for each task learned, a column for each task tested; in parts, if the
-    terminal is too narrow for all of them."""
+    """Print R: a row for each task learned, a column for each task tested; in parts on a narrow
+    terminal."""
     tasks = len(accuracy)
     cell = max(len(f"task {tasks}"), len("100.0")) + 1
     at_once = max(1, (out.width - len("accuracy %") - 1) // cell)

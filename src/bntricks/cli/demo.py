@@ -213,7 +213,7 @@ def write_page(
     diagnoses: dict[str, Diagnosis],
     out: Path,
 ) -> Path:
-    """The report, opened by what came out, the images, the explorer, and the doctor's view."""
+    """Write the report, with the outcome, the images, the explorer and the diagnosis before it."""
     from bntricks.doctor.page import side_by_side_html
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
@@ -243,7 +243,7 @@ def write_page(
 
 
 def answer(report: Report) -> tuple[str, str]:
-    """What came out, as a title and in sentences, computed from the runs."""
+    """Say the outcome as a title and in sentences, computed from the runs."""
     from bntricks.report.comparison import compare
 
     own, other = (next(g for g in report.groups if g.method == name) for name in COMPARED)

@@ -214,8 +214,8 @@ def recalibrate(
 def _open(
     model: Path | None, selection: Selection, *, moves: bool = False
 ) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
-    """The network, the images to examine it with, its classes if they were given, and how to
-    write it. Fail if φ is to be moved and must not be."""
+    """Open the network, its images, its classes if given, and a function that writes it. A network
+    whose φ must not move is refused if it is to be recalibrated."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
 

@@ -112,8 +112,9 @@ def _would_cost(target: Path, given: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Keep other commands from this model, whether it exists yet or not, and yield whether it does.
-    What a killed command has left goes when it is saved, unless that may be all there is."""
+    """Keep other commands from this model, whether it exists yet or not, and yield whether it
+    does. The remains of a killed command are removed when it is saved, unless they may be the
+    only copy."""
     with ExitStack() as stack:
         try:
             with write_errors(path):

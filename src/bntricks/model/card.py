@@ -1,5 +1,5 @@
-"""A model card: one page of Markdown that says what a model learned, when and from how many images,
-how accurate it is on each class, and what the doctor says."""
+"""A model card: one page of Markdown about what a model learned, when and from how many images, its
+accuracy on each class, and the doctor's verdict."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def create(
     device: str = "cpu",
     **options: Any,
 ) -> Model:
-    """A model for the classes of these images that has learned nothing yet, with a ResNet and the
-    images' own normalisation. `options` are those of `NewModel`."""
+    """Make a model for the classes of these images that has learned nothing yet, with a ResNet and
+    the images' own normalisation. `options` are those of `NewModel`."""
     how = NewModel.of(**options)
     samples = images if isinstance(images, ClassSamples) else gather(images, size=image_size)
     x = samples.train.x

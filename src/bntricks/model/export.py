@@ -69,7 +69,8 @@ class Deployed(nn.Module):
 
 
 def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
-    """An ONNX file; how far its probabilities are from the model's own, at most."""
+    """Make an ONNX file; also return the largest difference of its probabilities from the model's
+    own."""
     metadata = model.metadata
     try:
         import onnxruntime
@@ -107,7 +108,8 @@ def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]
 
 
 def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
-    """A torch.export file; how far its probabilities are from the model's own, at most."""
+    """Make a torch.export file; also return the largest difference of its probabilities from the
+    model's own."""
     metadata = model.metadata
     size = {"images": {0: torch.export.Dim("batch")}}
     description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})

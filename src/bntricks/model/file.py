@@ -119,8 +119,8 @@ def lesson_file(path: Path) -> Path:
 
 
 def forget(path: Path) -> None:
-    """Remove such a lesson, with the images it holds, and what killed writers of it have left:
-    nobody may be teaching this model."""
+    """Remove such a lesson, with its images and the remains of killed writers. Nobody may be
+    teaching this model."""
     file = lesson_file(path)
     Checkpoints(file.parent, {}, names=(file.name,)).remove()
     remove_leftovers(file)
@@ -149,7 +149,8 @@ def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
 def load(
     path: Path, *, net: nn.Module | Callable[[], nn.Module] | None = None, device: str = "cpu"
 ) -> Model:
-    """The model in a file. `net` is the network of an adopted one, or what builds it."""
+    """Load the model in a file. `net` is the network of an adopted one, or a function that builds
+    it."""
     with read_errors(path):
         content = regular_bytes(path)
     try:

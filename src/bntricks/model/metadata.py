@@ -44,7 +44,8 @@ class Network(Options):
 
 
 class Preprocessing(Options):
-    """How photographs become inputs, as plain values: how they become squares, and `View`."""
+    """The conversion of photographs to inputs, as plain values: how they become squares, and
+    `View`."""
 
     mean: tuple[Finite, ...]
     std: tuple[Positive, ...]
@@ -59,7 +60,7 @@ class Preprocessing(Options):
 
 
 class Pretrained(Options):
-    """The pretrained network that a model began with, and what serves on its frozen trunk."""
+    """The pretrained network that a model began with, and the head on its frozen trunk."""
 
     name: Name
     """In the registry of `networks/backbones`, never a place of code."""
@@ -73,7 +74,7 @@ class Pretrained(Options):
 
 
 class LearnedTask(Options):
-    """One task: its classes, and how many images they were learned from, when (UTC)."""
+    """One task: its classes, its number of images, and its time (UTC)."""
 
     classes: tuple[Name, ...]
     images: Annotated[int, Field(ge=0)]
@@ -131,7 +132,7 @@ class Metadata(Options):
 
     @property
     def square(self) -> Square:
-        """Return how a photograph becomes a sample."""
+        """Return the conversion of a photograph to a sample."""
         view = self.view
         return Square(self.shape[-1], *(() if view is None else (view.crop, view.interpolation)))
 

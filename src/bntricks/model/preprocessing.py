@@ -19,8 +19,8 @@ SMALLEST, LARGEST = 8, 1024
 
 
 def read_preprocessing(path: Path) -> ImageInput:
-    """What a preprocessing file says. Adopted networks see the whole centre square all the same,
-    resized by area means; backbones are shown images with this crop and interpolation."""
+    """Read a preprocessing file. Adopted networks still see the whole centre square, resized by
+    area means; backbones see images with this crop and interpolation."""
     with read_errors(path):
         content = text_bytes(path)
     try:
@@ -43,8 +43,8 @@ def read_preprocessing(path: Path) -> ImageInput:
 
 
 def read_class_names(path: Path) -> list[str]:
-    """The names in a file, in the order of a network's outputs: a JSON list, `id2label` of a
-    Hugging Face `config.json`, or one name on each line."""
+    """Read class names in the order of a network's outputs: a JSON list, `id2label` of a Hugging
+    Face `config.json`, or one name on each line."""
     with read_errors(path):
         content = text_bytes(path)
     try:

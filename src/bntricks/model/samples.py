@@ -63,7 +63,7 @@ def gather(
 
 
 def check_share(held_out: float) -> None:
-    """Fail unless some images of each class remain to be trained on."""
+    """Refuse a share that leaves no images of a class to be trained on."""
     if not 0 <= held_out < 1:
         raise UserError(
             "the share of each class kept for testing is from 0 to below 1, such as 0.2",
@@ -134,7 +134,7 @@ def check_name(name: object) -> None:
 
 
 def testing(count: int, share: float) -> Tensor:
-    """Which of so many images of a class are held out."""
+    """Choose which images of a class are held out."""
     held = held_out_positions(count, min(share, MOST_HELD_OUT / count)) if share else frozenset()
     return torch.tensor([k in held for k in range(count)])
 

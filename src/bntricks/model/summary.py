@@ -1,5 +1,5 @@
-"""What a task did to a model, measured on images it never trained on: accuracy by task and by
-class, the pairs it confuses, the loss, and what is wrong, if anything is, in words."""
+"""The effect of a task on a model, measured on images it never trained on: accuracy by task and by
+class, the pairs it confuses, the loss, and concerns in words."""
 
 from __future__ import annotations
 

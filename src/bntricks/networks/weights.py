@@ -1,4 +1,4 @@
-"""Weights from a file, of which nothing but tensors is read."""
+"""Weights from a file, of which only tensors are read."""
 
 from collections.abc import Mapping
 from io import BytesIO

@@ -74,7 +74,7 @@ QUICK_MOMENTUM = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something that is registered, and the option that chooses it."""
+    """A registered entry, and the option that chooses it."""
 
     kind: str
     name: str
@@ -164,7 +164,7 @@ class _Trial:
 
 
 def _compared(finding: Finding, expected: dict[str, Any], ending: dict[str, Any]) -> Finding:
-    """The finding, broken if a run has ended differently."""
+    """Return the finding, broken if a run ended differently."""
     other = [name for name, value in expected.items() if ending[name] != value]
     if not other:
         return finding
@@ -178,7 +178,7 @@ def _again(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _every_step(trial: _Trial, finding: Finding) -> Finding:
-    """In tasks long enough that tracking passes are left out."""
+    """Compare tracking in every step with deferred tracking, in tasks long enough for that."""
     stream, used = trial.stream[:2], trial.used
     net = trial.learner.net
     with suppress(UserError):  # unless the network has a momentum of its own
@@ -250,7 +250,7 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _other_options(stream: Stream) -> dict[str, dict[str, Any]]:
-    """Values of each option that this stream does not have."""
+    """Return values of each option that this stream does not have."""
     other = 2 if all(len(task.classes) == 1 for task in stream) else 1
     images = max(int(task.train.y.bincount().max()) for task in stream)
     return {

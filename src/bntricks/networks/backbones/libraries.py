@@ -52,7 +52,7 @@ LIBRARIES |= {"timm": from_timm, "torchvision": from_torchvision}
 
 @contextmanager
 def _library(name: str, network: str) -> Iterator[Any]:
-    """Import the library, and turn whatever goes wrong within into one line."""
+    """Import the library, and turn any failure within into one line."""
     option = {"option": "backbone", "value": f"{name}:{network}"}
     try:
         library = import_module(name)
