@@ -2,6 +2,7 @@
 `make mutants` moves them one by one, and a test must notice each."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from math import cos, log, pi
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ from bntricks.doctor import Counterfactual, Difference, Group, Layer
 from bntricks.doctor.groups import survey
 from bntricks.doctor.layers import lean_of
 from bntricks.doctor.verdict import fitting_order, judge, remarks
-from bntricks.model.answers import acceptance
+from bntricks.model.answers import Acceptance, acceptance, share
+from bntricks.model.phi import better, lagging
 from bntricks.model.summary import summarise
 from bntricks.paper import Study
 from bntricks.report.groups import group as grouped
@@ -225,6 +227,34 @@ def test_a_threshold_accepts_a_twentieth_of_the_unknown_by_default():
     chosen_on = confidence[::2]
     threshold = acceptance(model, confidence).threshold
     assert int((chosen_on > threshold).sum()) == 5
+
+
+@pytest.mark.parametrize(("accepted", "useless"), [(4, True), (5, False), (6, False)])
+def test_a_threshold_that_refuses_most_known_images_is_useless(accepted, useless):
+    found = Acceptance(0.5, unknown=None, known=share(torch.arange(10) < accepted))
+    with pytest.raises(UserError, match="useless") if useless else nullcontext():
+        found.check()
+
+
+@pytest.mark.parametrize(("unknown", "useless"), [(7, True), (8, True), (6, False)])
+def test_a_threshold_that_unknown_images_pass_as_often_is_useless(unknown, useless):
+    known, others = (share(torch.arange(10) < passed) for passed in (7, unknown))
+    with pytest.raises(UserError, match="useless") if useless else nullcontext():
+        Acceptance(0.5, unknown=others, known=known).check()
+
+
+@pytest.mark.parametrize(("steps", "lags"), [(21, True), (22, False)])
+def test_a_tenth_of_phi_left_from_before_is_too_much(steps, lags):
+    net = torch.nn.BatchNorm1d(2, momentum=0.1)  # 0.9²¹ is 0.109, 0.9²² is 0.098
+    assert (lagging(SimpleNamespace(net=net), steps) is not None) == lags
+
+
+@pytest.mark.parametrize(
+    ("halves", "chosen"),
+    [((60, 61), "new"), ((60, 60), "old"), ((50, 70), "old"), ((61, 50), "old")],
+)
+def test_a_candidate_serves_that_is_better_on_both_halves(halves, chosen):
+    assert better("old", {"old": (50, 60), "new": halves}) == chosen
 
 
 # The verdict on a claim.
