@@ -263,6 +263,6 @@ class _Stopping(Checkpoints):
 
 
 def in_a_line(error: Exception) -> str:
-    """What went wrong, with the place in the user's own code if it is there."""
+    """Describe an error in one line, with the place in the user's own code if it is there."""
     text = own_fault(error) or str(error).strip() or type(error).__name__
     return text.splitlines()[0]
