@@ -26,7 +26,7 @@ from bntricks.cli import console
 from bntricks.cli.app import flag, import_all
 from bntricks.errors import PlannedError
 from bntricks.methods import find
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.streams.files.progress import silent
 from bntricks.training.backend import keep_freed_memory
 from costs.allocator import memory_kept
@@ -137,7 +137,7 @@ def measure(
     settings: Settings = Settings(),  # noqa: B008 (frozen)
     *,
     parts: Sequence[str] = (),
-    report: Report = silent,
+    report: OnProgress = silent,
 ) -> Iterator[Row]:
     """The rows of these parts, or of all, part by part as they are measured."""
     threads = torch.get_num_threads()

@@ -19,7 +19,7 @@ import altair as alt
 import readme
 from bntricks.cli.demo import GAIN_IN_OWN_ORDER
 from bntricks.report.explorer.page import TITLE, bars, curve, rows_of, sentence, start_of
-from bntricks.report.explorer.scenes import Line, scenes
+from bntricks.report.explorer.scenes import MethodLine, scenes
 from bntricks.report.figures.figure import WIDTH, Figure
 from bntricks.report.files import svg
 from bntricks.report.records import load_records
@@ -61,7 +61,7 @@ def publish(printed: str) -> None:
     readme.put("demo", f"{SAID}\n\n{indent(wrapped, '    ')}")
 
 
-def still(pair: tuple[Line, Line]) -> Figure:
+def still(pair: tuple[MethodLine, MethodLine]) -> Figure:
     """The explorer as a picture, at the share that it opens with."""
     share = start_of(pair)
     rows = rows_of(pair, share)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ def test_one_loop_observes_batches():
         and node.func.attr == "observe"
     }
     assert observing - {"sweeps/plan.py", "runs/check.py"} == {"training/loop.py"}
+
+
+def test_a_class_name_means_one_class():
+    trees = (ast.parse(path.read_text()) for path in MODULES)
+    classes = Counter(
+        n.name for tree in trees for n in ast.walk(tree) if isinstance(n, ast.ClassDef)
+    )
+    assert [name for name, count in classes.items() if count > 1] == []
 
 
 def test_nobody_asks_a_policy_what_it_is():

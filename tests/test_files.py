@@ -18,7 +18,7 @@ from bntricks.files import (
     remove_leftovers,
     sync,
     write_atomically,
-    writing,
+    write_errors,
 )
 from helpers.crash_points import crash_points
 
@@ -171,7 +171,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 @pytest.mark.fault
 def test_a_file_that_cannot_be_written_is_named_in_one_line(tmp_path):
     path = tmp_path / "none" / "two\nlines"
-    with pytest.raises(UserError, match="none/two") as raised, writing(path):
+    with pytest.raises(UserError, match="none/two") as raised, write_errors(path):
         write_atomically(path, b"content")
     reason = "No such file or directory"
     assert str(raised.value) == f"cannot write {tmp_path}/none/two\\nlines: {reason}"
@@ -208,7 +208,10 @@ def test_several_files_are_written_all_or_none(tmp_path, monkeypatch):
         sync_all(descriptor)
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UserError, match=r"cannot write .*a, .*b, .*c: No space"), writing(*paths):
+    with (
+        pytest.raises(UserError, match=r"cannot write .*a, .*b, .*c: No space"),
+        write_errors(*paths),
+    ):
         commit(dict.fromkeys(paths, b"new"))
     assert {path.read_bytes() for path in paths} == {b"old"}
     assert sorted(tmp_path.iterdir()) == paths

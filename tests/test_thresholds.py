@@ -2,8 +2,9 @@
 `make mutants` moves them one by one, and a test must notice each."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
-from math import cos, pi
+from math import cos, log, pi
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,8 @@ from bntricks.doctor import Counterfactual, Difference, Group, Layer
 from bntricks.doctor.groups import survey
 from bntricks.doctor.layers import lean_of
 from bntricks.doctor.verdict import fitting_order, judge, remarks
-from bntricks.model.answers import acceptance
+from bntricks.model.answers import Acceptance, acceptance, share
+from bntricks.model.phi import better, lagging
 from bntricks.model.summary import summarise
 from bntricks.paper import Study
 from bntricks.report.groups import group as grouped
@@ -23,7 +25,9 @@ from bntricks.report.statistics import Estimate
 from bntricks.report.verdicts import verdicts
 from bntricks.runs import check as checks
 from bntricks.runs.check import check_on
-from bntricks.streams import Images
+from bntricks.runs.config import Config
+from bntricks.runs.train import is_chance, train
+from bntricks.streams import Images, from_arrays
 from bntricks.system.devices import near
 from bntricks.system.pretend import pretend
 from bntricks.training.schedules import one_cycle, steps
@@ -150,9 +154,13 @@ def lesson(after, *, before=(), losses=(), groups=(("cat", "dog", "owl"),)):
         return rows or [(0, 0)]
 
     labels, predicted = (torch.tensor(part) for part in zip(*answered(after), strict=True))
+    images = Images(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8), labels)
     model = SimpleNamespace(
         learner=SimpleNamespace(predict=lambda x: predicted),
-        held_out=Images(torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8), labels),
+        test_scores=lambda x: torch.eye(9)[predicted],
+        held_out=images,
+        tests=images,
+        frozen=None,
         groups=groups,
         metadata=SimpleNamespace(taught=[SimpleNamespace(classes=groups[-1], more=())]),
         classes=tuple(name for group in groups for name in group),
@@ -209,10 +217,44 @@ def test_six_classes_are_named_in_a_sentence(classes, named):
 
 def test_a_threshold_accepts_a_twentieth_of_the_unknown_by_default():
     confidence = torch.linspace(0.999, 0.5, 200, dtype=torch.float64)
-    model = SimpleNamespace(predict_proba=lambda x: x[:, None], held_out=None)
+    model = SimpleNamespace(
+        predict_proba=lambda x: torch.stack([x, 1 - x], 1),
+        scores=lambda x: torch.stack([x, 1 - x], 1).log(),
+        held_out=None,
+        tests=None,
+        frozen=None,
+    )
     chosen_on = confidence[::2]
     threshold = acceptance(model, confidence).threshold
     assert int((chosen_on > threshold).sum()) == 5
+
+
+@pytest.mark.parametrize(("accepted", "useless"), [(4, True), (5, False), (6, False)])
+def test_a_threshold_that_refuses_most_known_images_is_useless(accepted, useless):
+    found = Acceptance(0.5, unknown=None, known=share(torch.arange(10) < accepted))
+    with pytest.raises(UserError, match="useless") if useless else nullcontext():
+        found.check()
+
+
+@pytest.mark.parametrize(("unknown", "useless"), [(7, True), (8, True), (6, False)])
+def test_a_threshold_that_unknown_images_pass_as_often_is_useless(unknown, useless):
+    known, others = (share(torch.arange(10) < passed) for passed in (7, unknown))
+    with pytest.raises(UserError, match="useless") if useless else nullcontext():
+        Acceptance(0.5, unknown=others, known=known).check()
+
+
+@pytest.mark.parametrize(("steps", "lags"), [(21, True), (22, False)])
+def test_a_tenth_of_phi_left_from_before_is_too_much(steps, lags):
+    net = torch.nn.BatchNorm1d(2, momentum=0.1)  # 0.9²¹ is 0.109, 0.9²² is 0.098
+    assert (lagging(SimpleNamespace(net=net), steps) is not None) == lags
+
+
+@pytest.mark.parametrize(
+    ("halves", "chosen"),
+    [((60, 61), "new"), ((60, 60), "old"), ((50, 70), "old"), ((61, 50), "old")],
+)
+def test_a_candidate_serves_that_is_better_on_both_halves(halves, chosen):
+    assert better("old", {"old": (50, 60), "new": halves}) == chosen
 
 
 # The verdict on a claim.
@@ -266,6 +308,30 @@ def test_an_interval_decides_as_it_is_printed(monkeypatch, kind, low, high, verd
     found = Estimate((low + high) / 2, low, high, 0.001, 6)
     monkeypatch.setattr("bntricks.report.verdicts.estimate", lambda *given, **how: found)
     assert judged(kind).verdict == verdict
+
+
+# A run that has lost its way.
+
+
+@pytest.mark.parametrize(("accuracy", "chance"), [([75.0, None], True), ([75.1, None], False)])
+def test_half_as_much_again_as_guessing_is_chance(accuracy, chance):
+    stream = [SimpleNamespace(classes=(0, 1)), SimpleNamespace(classes=(2, 3))]
+    assert is_chance(accuracy, stream) == chance
+    assert is_chance([own / 2 for own in (accuracy[0], accuracy[0])], stream) == chance
+
+
+@pytest.mark.parametrize(("times", "warnings"), [(9.9, 0), (10.1, 1)])
+def test_ten_times_the_loss_of_guessing_does_not_come_down_again(monkeypatch, times, warnings):
+    def learned(learner, x, y, *, progress, **how):
+        progress.epoch_losses.append(times * log(4))
+
+    monkeypatch.setattr("bntricks.runs.train.learn_epochs", learned)
+    monkeypatch.setattr("bntricks.runs.train.is_chance", lambda accuracy, stream: True)
+    x, y = np.zeros((16, 8, 8), np.uint8), np.arange(16) // 4
+    told = []
+    config = Config(method="sgd", width=2, blocks=1, stages=1)
+    train(config, from_arrays(x, y, x, y), sink=told.append)
+    assert sum(event["event"] == "warning" for event in told) == warnings
 
 
 # A device that computes, and what it has room for.

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 import torch
 
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.sweeps.local import follow_parent
 from bntricks.training.backend import keep_freed_memory
 from costs.plain_pytorch import plain_steps
@@ -20,13 +20,13 @@ from costs.settings import BATCH, Settings
 from costs.timing import Row, interleaved
 
 
-def memory_kept(settings: Settings, report: Report) -> list[Row]:
+def memory_kept(settings: Settings, report: OnProgress) -> list[Row]:
     """At both widths; nothing where memory is not kept."""
     widths = (settings.width, settings.narrow) if sys.platform == "linux" else ()
     return [_compare(width, settings, report) for width in widths]
 
 
-def _compare(width: int, settings: Settings, report: Report) -> Row:
+def _compare(width: int, settings: Settings, report: OnProgress) -> Row:
     total = 0.0
 
     def run(process: Connection) -> None:

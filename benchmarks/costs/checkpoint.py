@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from bntricks.methods import make
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.training.checkpoint import NEWEST, Checkpoints
 from costs.settings import Settings
 from costs.steps import learner_in_fourth_task
 from costs.timing import Row, interleaved
 
 
-def checkpoint(settings: Settings, report: Report) -> list[Row]:
+def checkpoint(settings: Settings, report: OnProgress) -> list[Row]:
     """In elapsed time, not the processor's: training waits for the disk too."""
     learner, _, _ = learner_in_fourth_task(make("er-bnt"), settings)
     with TemporaryDirectory() as folder:

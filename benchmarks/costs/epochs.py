@@ -25,7 +25,7 @@ import torch
 from bntricks.networks.resnet import ResNet
 from bntricks.runs.config import Config
 from bntricks.runs.train import train
-from bntricks.streams import Images, Report, Stream, Task
+from bntricks.streams import Images, OnProgress, Stream, Task
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.events import Event
 from bntricks.training.optimisers import GradientDescent
@@ -37,7 +37,7 @@ ENDLESS = 10**6
 """Epochs: φ is read when the task is over, so the read is never near and tracking is deferred."""
 
 
-def epochs(settings: Settings, report: Report) -> list[Row]:
+def epochs(settings: Settings, report: OnProgress) -> list[Row]:
     width, side, count = settings.width, settings.side, settings.batches
     two_passes = plain_steps(width, side, passes=2, batch=BATCH, steps=count)
     one_pass = plain_steps(width, side, passes=1, batch=2 * BATCH, steps=count)
@@ -74,7 +74,12 @@ class AllMeasured(Exception):
 
 
 def measured(
-    method: str, width: int, settings: Settings, report: Report, *, plain: Workload = lambda: None
+    method: str,
+    width: int,
+    settings: Settings,
+    report: OnProgress,
+    *,
+    plain: Workload = lambda: None,
 ) -> Times:
     """Epochs of this method, each followed by the plain work to compare it with; the first fills
     the memory and is not counted."""

@@ -11,14 +11,14 @@ from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.policies import Herding
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.training.learner import Learner
 from costs.plain_pytorch import plain_evaluation
 from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
 from costs.timing import Row, interleaved
 
 
-def evaluation(settings: Settings, report: Report) -> list[Row]:
+def evaluation(settings: Settings, report: OnProgress) -> list[Row]:
     """`Learner.scores` on raw images, against the plain loop on images it need not normalise."""
     learner, plain = learner_and_plain_copy("er-bnt", settings)
     x = random_images(settings.batches * BATCH, settings.side)
@@ -31,7 +31,7 @@ def evaluation(settings: Settings, report: Report) -> list[Row]:
     return [Row.of("evaluation", "scores", ratio, "× a plain eval loop", bound=0.85)]
 
 
-def herding(settings: Settings, report: Report) -> list[Row]:
+def herding(settings: Settings, report: OnProgress) -> list[Row]:
     """Features and choice of exemplars of two classes, against the plain loop that makes the
     features."""
     learner, plain = learner_and_plain_copy("icarl", settings)

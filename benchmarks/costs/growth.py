@@ -20,7 +20,7 @@ from bntricks.methods import make
 from bntricks.networks.registry import channels_last
 from bntricks.networks.resnet import ResNet
 from bntricks.recipes.lesson import Lesson
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.streams.files.progress import silent
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.learner import Learner
@@ -74,7 +74,7 @@ class GrowthSettings:
             yield axis, replace(base, **{axis: near}), replace(base, **{axis: far})
 
 
-def measure_growth(settings: GrowthSettings, *, report: Report = silent) -> Iterator[Row]:
+def measure_growth(settings: GrowthSettings, *, report: OnProgress = silent) -> Iterator[Row]:
     """Four rows for each method and axis."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -87,7 +87,7 @@ def measure_growth(settings: GrowthSettings, *, report: Report = silent) -> Iter
 
 
 def _grown(
-    settings: GrowthSettings, method: str, axis: str, near: Size, far: Size, report: Report
+    settings: GrowthSettings, method: str, axis: str, near: Size, far: Size, report: OnProgress
 ) -> Iterator[Row]:
     name = f"{method}, {axis} {getattr(near, axis):,} to {getattr(far, axis):,}"
     learners = [learner_of(method, size, settings.width) for size in (near, far)]

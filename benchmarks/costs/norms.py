@@ -11,7 +11,7 @@ from bntricks.networks.norms import NORMS, SCHEMES, bound
 from bntricks.networks.norms.variant import Rows, given_rows
 from bntricks.networks.options import NetworkOptions
 from bntricks.networks.registry import build_network
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from costs.settings import BATCH, CLASSES, Settings
 from costs.steps import learner_in_fourth_task
 from costs.timing import Row, Workload, interleaved
@@ -31,7 +31,7 @@ ROWS = Rows(4, torch.tensor([0] * BATCH + [1, 2] * (BATCH // 2)))
 """A joint batch of the fourth task."""
 
 
-def norms(settings: Settings, report: Report) -> list[Row]:
+def norms(settings: Settings, report: OnProgress) -> list[Row]:
     names = [name for name in NORMS.entries() if name in SCHEMES]
     workloads: dict[str, Workload] = {}
     for done, name in enumerate(names):

@@ -17,7 +17,7 @@ from PIL import Image
 
 from bntricks.errors import RunError
 from bntricks.runs.config import Config
-from bntricks.streams import Report, open_stream
+from bntricks.streams import OnProgress, open_stream
 from bntricks.streams.files.progress import silent
 from bntricks.sweeps.local import Failure, Shared, sweep
 from bntricks.training.events import Sink
@@ -40,7 +40,7 @@ class ScalingSettings:
     side: int = 32
 
 
-def measure_scaling(settings: ScalingSettings, *, report: Report = silent) -> Iterator[Row]:
+def measure_scaling(settings: ScalingSettings, *, report: OnProgress = silent) -> Iterator[Row]:
     """The rows of all that is measured here, as they are measured."""
     # Decoded images go away with the folder.
     with TemporaryDirectory() as folder, patch.dict(os.environ, BNT_CACHE=f"{folder}/cache"):
@@ -48,7 +48,7 @@ def measure_scaling(settings: ScalingSettings, *, report: Report = silent) -> It
         yield from memory_of_a_worker(settings, Path(folder), report)
 
 
-def time_of_workers(settings: ScalingSettings, scratch: Path, report: Report) -> list[Row]:
+def time_of_workers(settings: ScalingSettings, scratch: Path, report: OnProgress) -> list[Row]:
     def study(workers: int, threads: int) -> Workload:
         size = {"width": settings.width, "epochs": settings.epochs, "threads": threads}
         configs = [
@@ -74,7 +74,7 @@ def time_of_workers(settings: ScalingSettings, scratch: Path, report: Report) ->
     ]
 
 
-def memory_of_a_worker(settings: ScalingSettings, scratch: Path, report: Report) -> list[Row]:
+def memory_of_a_worker(settings: ScalingSettings, scratch: Path, report: OnProgress) -> list[Row]:
     """As many steps on few images as on many: the peak, and how much of it is the worker's own, not
     pages of the decoded images that all workers share."""
     rows: list[Row] = []

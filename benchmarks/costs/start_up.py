@@ -7,12 +7,12 @@ import sys
 
 import numpy as np
 
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from costs.settings import Settings
 from costs.timing import Row, interleaved
 
 
-def start_up(settings: Settings, report: Report) -> list[Row]:
+def start_up(settings: Settings, report: OnProgress) -> list[Row]:
     """Nothing on Windows, which does not count the CPU time of finished processes."""
     if sys.platform == "win32":
         return []

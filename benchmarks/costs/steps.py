@@ -17,7 +17,7 @@ from bntricks.networks.resnet import ResNet
 from bntricks.recipes.gradient_greedy import GradientGreedy
 from bntricks.recipes.language import Method
 from bntricks.recipes.policies import stored
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 from bntricks.training.learner import Learner
 from costs.plain_pytorch import plain_steps
 from costs.settings import BATCH, CAPACITY, CLASSES, VIEW, Settings, random_images
@@ -41,7 +41,7 @@ BOUNDS = {
 }
 
 
-def steps(settings: Settings, report: Report) -> list[Row]:
+def steps(settings: Settings, report: OnProgress) -> list[Row]:
     names = settings.methods or tuple(entries())
     raw = plain_steps(settings.width, settings.side, passes=1, batch=BATCH)
     workloads: dict[str, Workload] = {"raw32": raw}

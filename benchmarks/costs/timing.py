@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bntricks.streams import Report
+from bntricks.streams import OnProgress
 
 Workload = Callable[[], object]
 """What is measured by calling it."""
@@ -57,7 +57,7 @@ class Row:
 def interleaved(
     workloads: Mapping[str, Workload],
     rounds: int,
-    report: Report,
+    report: OnProgress,
     *,
     what: str,
     clock: Callable[[], float] = time.process_time,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bntricks.paper import SCALES, Claim, ScaleName, Study, load_reported, load_study
-from bntricks.report.groups import Group, group
+from bntricks.report.groups import RunGroup, group
 from bntricks.report.verdicts import FEWEST_SEEDS, Judgement, verdicts
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
@@ -25,7 +25,7 @@ class Evidence:
 
     study: Study
     scale: ScaleName
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     judgements: tuple[Judgement, ...]
 
     @property

@@ -9,7 +9,7 @@ from bntricks.methods import same_recipe
 from bntricks.report.figures.claims import verdict_chart
 from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, over_share, per_task
-from bntricks.report.groups import Group, by_stream, cut_down_label
+from bntricks.report.groups import RunGroup, by_stream, cut_down_label
 from bntricks.report.overview import WORDS, claims_title
 from bntricks.report.tables.paper_form import paper_form
 from bntricks.report.tables.results import verdict_table
@@ -77,7 +77,7 @@ def tally(judgements: Sequence[Judgement]) -> str:
     return f"Of {len(judgements)} claims with runs on both sides, {', '.join(parts)}."
 
 
-def namesakes(groups: Sequence[Group]) -> list[str]:
+def namesakes(groups: Sequence[RunGroup]) -> list[str]:
     """What was trained under another name, of the same recipe or of one that trains the same θ."""
     lines = []
     for group in groups:

@@ -105,7 +105,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
-    """Say that there is no such name, which was probably meant, and which there are."""
+    """Make an error about an unknown name, with the nearest one and all there are."""
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")

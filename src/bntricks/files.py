@@ -297,7 +297,7 @@ def command_line(words: Iterable[str | Path]) -> str:
 
 
 @contextmanager
-def reading(path: str | Path) -> Iterator[None]:
+def read_errors(path: str | Path) -> Iterator[None]:
     """Turn an OSError into a one-line error that names the file or folder."""
     try:
         yield
@@ -306,7 +306,7 @@ def reading(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(*paths: Path) -> Iterator[None]:
+def write_errors(*paths: Path) -> Iterator[None]:
     """Turn an OSError into a one-line error that names the files."""
     try:
         yield

@@ -6,7 +6,7 @@ import pytest
 
 from bntricks import Config, Range, RunError, UserError, search
 from bntricks.cli.training import labels
-from bntricks.report.search import Cell, SearchResult, command, heat_map, section, table
+from bntricks.report.search import SearchCell, SearchResult, command, heat_map, section, table
 from bntricks.sweeps.local import Failure, Shared
 from bntricks.sweeps.search import parse_knobs, plan_search
 from helpers.command_line import DIGITS, bnt, refused
@@ -93,7 +93,7 @@ def cell(lr, memory, finals, failed=0):
         a_run("er", seed, final, lr=lr, memory=memory, validation=0.1)
         for seed, final in enumerate(finals)
     ]
-    return Cell({"lr": lr, "memory": memory}, tuple(runs), failed)
+    return SearchCell({"lr": lr, "memory": memory}, tuple(runs), failed)
 
 
 FOUND = SearchResult(
@@ -134,13 +134,13 @@ def test_two_knobs_are_drawn_as_a_heat_map_and_listed_best_first():
     assert [row[0].text for row in rows] == ["0.1", "0.01", "0.01", "0.1"]
     assert [row[2].bold for row in rows] == [True, False, False, False]
     assert rows[-1][-1].text == "2"  # failed
-    assert heat_map(SearchResult((Cell({"lr": 1.0}, FOUND.cells[0].records),))) is None
+    assert heat_map(SearchResult((SearchCell({"lr": 1.0}, FOUND.cells[0].records),))) is None
     scattered = SearchResult(tuple(cell(number / 10, number, [50]) for number in range(1, 6)))
     assert heat_map(scattered) is None, "draws from two ranges would make a diagonal"
 
 
 def test_text_of_a_users_is_escaped_on_the_page():
-    hostile = SearchResult((Cell({"method": HOSTILE, "lr": 0.1}, FOUND.cells[0].records),))
+    hostile = SearchResult((SearchCell({"method": HOSTILE, "lr": 0.1}, FOUND.cells[0].records),))
     assert HOSTILE not in section(hostile, HOSTILE).content
 
 

@@ -1,6 +1,4 @@
-"""The command `bnt`. Thin: it parses, calls, prints. No torch is imported until work begins."""
-
-from __future__ import annotations
+"""The command `bnt`: it parses, calls and prints. Torch is imported only when work begins."""
 
 import os
 import signal
@@ -81,7 +79,7 @@ def main() -> NoReturn:
 
 
 def _unplanned(error: Exception) -> tuple[str, int]:
-    """What to say about an error of the system, and the exit code; any other is raised again."""
+    """Return the message and exit code of a system error; raise any other error again."""
     if isinstance(error, BrokenPipeError):  # as if by the signal that other programs end with
         _discard_output()
         sys.exit(141)
@@ -95,8 +93,7 @@ def _unplanned(error: Exception) -> tuple[str, int]:
 
 
 def _check_standard_streams() -> None:
-    """The next file to be opened would get the number of a stream that is closed, and whatever is
-    printed would go into that file."""
+    """Refuse closed standard streams, as the next file to be opened would get their number."""
     for number in (0, 2):
         try:
             os.fstat(number)
@@ -109,13 +106,12 @@ def _check_standard_streams() -> None:
 
 
 def _discard_output() -> None:
-    """What cannot be written is not tried again when the process ends."""
+    """Discard output that could not be written, so that it is not tried again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _suggestion() -> str | None:
-    """The flag that was probably meant: a misspelt switch is parsed as a hyper-parameter, and then
-    lacks a value."""
+    """Suggest a flag: a misspelt switch is parsed as a hyper-parameter without a value."""
     command, *words = [*sys.argv[1:], ""]
     for word in words if command in ("run", "learn", "sweep") else ():
         if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):

@@ -32,7 +32,7 @@ IMAGE_SIZE = 224
 
 
 class TrainedNetwork(Options):
-    """A network that was trained elsewhere, to go on with."""
+    """A network that was trained elsewhere, to continue with."""
 
     backbone: str | None = None
     """New model: a pretrained network whose features are used as they are, by name:
@@ -67,7 +67,7 @@ class TrainedNetwork(Options):
 
 
 def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
-    """Make a model on the frozen trunk of the backbone, which knows no class yet."""
+    """Make a model on the backbone's frozen trunk; it knows no classes yet."""
     from bntricks.model.model import Model
     from bntricks.model.preprocessing import read_preprocessing
 
@@ -92,7 +92,7 @@ def pretrained(network: TrainedNetwork, new: NewModel, device: str) -> Model:
 
 
 def in_python(new: NewModel) -> dict[str, Any]:
-    """The options that were given, by their names in Python."""
+    """Return the given options by their names in Python."""
     options = new.model_dump(include=set(new.given()) - {"image_size"})
     if "batch" in options:
         options["memory_batch"] = new.batch
@@ -104,7 +104,7 @@ def in_python(new: NewModel) -> dict[str, Any]:
 def adopted(
     net: str, network: TrainedNetwork, new: NewModel, device: str, skip_unreadable: bool
 ) -> Model:
-    """A model around the trained network that this function builds."""
+    """Make a model around the trained network that this function builds."""
     from bntricks.model.model import Model
     from bntricks.model.samples import gather
     from bntricks.networks.weights import load_weights
@@ -158,7 +158,7 @@ def adopted(
 def image_input(
     preprocessing: Path | None, image_size: int | None, mean: Numbers, std: Numbers
 ) -> tuple[int, Numbers, Numbers]:
-    """Image size, mean and standard deviation as the options have them; ImageNet's by default."""
+    """Return image size, mean and standard deviation from the options, by default ImageNet's."""
     from bntricks.model.preprocessing import read_preprocessing
 
     if preprocessing is None:
@@ -172,7 +172,7 @@ def image_input(
 
 
 def listed_classes(text: str) -> list[str]:
-    """The names in the file of this name, or in the text itself."""
+    """Return the class names in this file, or in the text itself."""
     from bntricks.model.preprocessing import read_class_names
 
     path = Path(text)
@@ -191,7 +191,7 @@ def is_file(path: Path) -> bool:
 
 
 def _check_scores(model: Model) -> None:
-    """Fail before any training if the network does not take such images, gives no scores, or
+    """Refuse, before any training, a network that does not take such images, gives no scores, or
     cannot be trained or grown."""
     import torch
 
@@ -252,7 +252,7 @@ def _check_shape(scores: object, outputs: int, when: str = "") -> None:
 
 
 def _hint_at_order(model: Model) -> None:
-    """Say so, before any training, if the network's answers fit its classes in another order."""
+    """Warn before training if the network's answers fit its classes in another order."""
     from bntricks.doctor.verdict import fitting_order
     from bntricks.model.summary import answers
     from bntricks.streams import Images

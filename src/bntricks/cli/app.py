@@ -1,4 +1,4 @@
-"""The command line's root, and what its commands share about flags."""
+"""The root of the command line, and what its commands share about flags."""
 
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""`bnt rename-class` and `bnt remove-class`: classes of a model that exists."""
+"""`bnt rename-class` and `bnt remove-class`: changes of a model's classes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def remove_class(model: Path, names: Names, /, *, net: Net = None, imports: Impo
 
 @contextmanager
 def _changed(path: Path, net: str | None) -> Iterator[Model]:
-    """The model of this file, which is saved there when it has been changed."""
+    """Load the model in this file, and save it there after the change."""
     from bntricks.model.file import forget
 
     check_target(path)

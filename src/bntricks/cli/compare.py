@@ -1,4 +1,4 @@
-"""`bnt compare`: two runs, or two sets of runs, beside each other."""
+"""`bnt compare`: two runs, or two sets of runs, side by side."""
 
 import sys
 from pathlib import Path

@@ -19,7 +19,7 @@ from rich.table import Table
 from bntricks.files import shown
 
 if TYPE_CHECKING:
-    from bntricks.streams.files.progress import Report
+    from bntricks.streams.files.progress import OnProgress
     from bntricks.training.events import Event, Sink
 
 
@@ -44,7 +44,7 @@ class _Output(_Console):
 
 
 def printable(text: str) -> str:
-    """Lines of text for a terminal or a pipe."""
+    """Split text into lines that can be printed to a terminal or a pipe."""
     return "\n".join(map(shown, text.split("\n")))
 
 
@@ -59,9 +59,9 @@ err = _Console(stderr=True, highlight=False)
 
 @contextmanager
 def progress(*, lines: bool = False) -> Iterator[Sink]:
-    """A sink that shows one run: task, epoch, loss, speed and time left, on stderr. Where there is
-    no terminal, such as in a log, it shows a line now and then; with `lines`, one for each tenth of
-    the steps too."""
+    """Make a sink that shows one run on stderr: task, epoch, loss, speed and time left. Without a
+    terminal, such as in a log, it prints a line now and then; with `lines`, also one for each tenth
+    of the steps."""
     if not err.is_terminal:
         yield _line_by_line(tenths=lines)
         return
@@ -114,7 +114,7 @@ def _continuing(event: Event) -> str:
 
 
 class Silence:
-    """How long nothing was said, and whether that is long enough to say something."""
+    """The time since the last output, and whether it calls for some."""
 
     def __init__(self) -> None:
         self.began = self.broken = time.monotonic()
@@ -128,7 +128,7 @@ class Silence:
 
 
 def _line_by_line(*, tenths: bool) -> Sink:
-    """A line where nothing was said for a while, and if wanted after each tenth of the steps."""
+    """Print a line after a long silence and, if wanted, after each tenth of the steps."""
     silence, began = Silence(), time.monotonic()
     said = first = 0
 
@@ -161,7 +161,7 @@ def _line_by_line(*, tenths: bool) -> Sink:
 
 
 @contextmanager
-def reporting() -> Iterator[Report]:
+def reporting() -> Iterator[OnProgress]:
     """Make a report that shows the progress of work, such as reading images, on stderr."""
     from bntricks.training.events import reported
 
@@ -191,8 +191,8 @@ def markdown(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def matrix(accuracy: Sequence[Sequence[float | None]]) -> None:
-    """Print R: a row for each task learned, a column for each task tested; in parts, if the
-    terminal is too narrow for all of them."""
+    """Print R: a row for each task learned, a column for each task tested; in parts on a narrow
+    terminal."""
     tasks = len(accuracy)
     cell = max(len(f"task {tasks}"), len("100.0")) + 1
     at_once = max(1, (out.width - len("accuracy %") - 1) // cell)

@@ -114,7 +114,7 @@ def demo(
 
 
 def plan(*, seeds: int, quick: bool, own_order: bool = False) -> list[Config]:
-    """Seeds outermost, so that early results already compare."""
+    """List the runs, seeds outermost, so that early results already compare."""
     return [
         Config(
             method=method,
@@ -138,7 +138,7 @@ def plan(*, seeds: int, quick: bool, own_order: bool = False) -> list[Config]:
 
 
 def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Mean and sample standard deviation over seeds, one row per method."""
+    """Compute mean and sample standard deviation over seeds, one row per method."""
     by_method: dict[str, list[Record]] = {}
     for record in records:
         by_method.setdefault(record.method, []).append(record)
@@ -155,7 +155,7 @@ def summary(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def comparison(records: Sequence[Record]) -> Comparison | None:
-    """What BN Tricks gains over plain replay, if both were trained."""
+    """Compare BN Tricks with plain replay, if both were trained."""
     from bntricks.report.comparison import compare
     from bntricks.report.groups import group
 
@@ -166,7 +166,7 @@ def comparison(records: Sequence[Record]) -> Comparison | None:
 
 
 def show(records: Sequence[Record], out: Path, note: str | None) -> None:
-    """Print the table and what it says, and write the page."""
+    """Print the table and the conclusion, and write the page."""
     rows = summary(records)
     cells = [
         [
@@ -192,7 +192,7 @@ def show(records: Sequence[Record], out: Path, note: str | None) -> None:
 
 
 def examine(records: Sequence[Record]) -> dict[str, Diagnosis]:
-    """What φ costs the two compared methods in the first seed that both have."""
+    """Diagnose the two compared methods, in the first seed that both have."""
     from bntricks.doctor.model import examine_run
     from bntricks.runs.resolve import resolve
     from bntricks.streams.sources.fashion import EMBEDDED
@@ -213,7 +213,7 @@ def write_page(
     diagnoses: dict[str, Diagnosis],
     out: Path,
 ) -> Path:
-    """The report, opened by what came out, the images, the explorer, and the doctor's view."""
+    """Write the report, with the outcome, the images, the explorer and the diagnosis before it."""
     from bntricks.doctor.page import side_by_side_html
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
@@ -243,7 +243,7 @@ def write_page(
 
 
 def answer(report: Report) -> tuple[str, str]:
-    """What came out, as a title and in sentences, computed from the runs."""
+    """Say the outcome as a title and in sentences, computed from the runs."""
     from bntricks.report.comparison import compare
 
     own, other = (next(g for g in report.groups if g.method == name) for name in COMPARED)
@@ -264,7 +264,7 @@ def answer(report: Report) -> tuple[str, str]:
 
 
 def strip_html(config: Config) -> str:
-    """Some images of each task."""
+    """Render some images of each task."""
     from bntricks.runs.probes.tsne import picture
     from bntricks.runs.resolve import resolve
     from bntricks.streams.sources.fashion import EMBEDDED
@@ -280,7 +280,7 @@ def strip_html(config: Config) -> str:
 
 
 def about_order(records: Sequence[Record]) -> str:
-    """Say in which order the classes came, and what the gain is in the other one."""
+    """Name the order of the classes, and the gain in the other order."""
     return CHOSEN_ORDER if in_chosen_order(records) else OWN_ORDER
 
 

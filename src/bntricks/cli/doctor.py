@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Selection(Options):
-    """Which model, and which images in which groups."""
+    """Options that choose the model, and which images in which groups."""
 
     data: Path
     """A folder with one folder of images for each class."""
@@ -68,7 +68,7 @@ class Selection(Options):
     @field_validator("groups", mode="before")
     @classmethod
     def _as_text(cls, groups: Any) -> Any:
-        """The command line decodes JSON lists by itself; here a group is always text."""
+        """Turn group names into text, as the command line decodes JSON lists."""
         if not isinstance(groups, list | tuple):
             return groups
         return tuple(
@@ -214,8 +214,8 @@ def recalibrate(
 def _open(
     model: Path | None, selection: Selection, *, moves: bool = False
 ) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
-    """The network, the images to examine it with, its classes if they were given, and how to
-    write it. Fail if φ is to be moved and must not be."""
+    """Open the network, its images, its classes if given, and a function that writes it. A network
+    whose φ must not move is refused if it is to be recalibrated."""
     from bntricks.doctor.model import model_images
     from bntricks.doctor.user_network import open_network, save_weights
 
@@ -280,7 +280,7 @@ def _photos(selection: Selection) -> Photos:
 
 
 def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
-    """What the command reads, and must not write to."""
+    """List the files that the command reads, and must not overwrite."""
     inputs = [model, selection.weights, selection.data, selection.preprocessing]
     if selection.classes is not None and is_file(Path(selection.classes)):
         inputs.append(Path(selection.classes))

@@ -244,7 +244,7 @@ def learn(
 
 @contextmanager
 def _continued(lesson: Path) -> Iterator[None]:
-    """Say how to go on where a lesson that is kept in this file was cut short."""
+    """Say how to continue a lesson that was cut short and is kept in this file."""
     try:
         yield
     except (SystemExit, UserError) as error:
@@ -261,7 +261,7 @@ def _continued(lesson: Path) -> Iterator[None]:
 def _print_retry(
     folder: Path, into: Path, before: Path | None, net: str | None, flags: list[str]
 ) -> None:
-    """How to learn this again from the model as it was before, if there was one."""
+    """Say how to learn this again from the model as it was before, if there was one."""
     if before is None:
         console.say(
             f"\nto begin again, remove {shown(into)} and repeat the command, with {flags[0]}"

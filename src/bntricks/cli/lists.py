@@ -129,10 +129,10 @@ def norms(
 
 
 def _draw(path: Path) -> None:
-    from bntricks.files import commit, writing
+    from bntricks.files import commit, write_errors
     from bntricks.report.diagrams.drawing import fixed
 
-    with writing(path):
+    with write_errors(path):
         commit({path: fixed("norms").encode()})
     print(f"written to {path}")
 

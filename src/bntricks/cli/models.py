@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from bntricks.cli import console
 from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import HeldError, UserError
-from bntricks.files import held, leftovers, quoted, regular_file, shown, writing
+from bntricks.files import held, leftovers, quoted, regular_file, shown, write_errors
 
 if TYPE_CHECKING:
     from torch import nn
@@ -112,11 +112,12 @@ def _would_cost(target: Path, given: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Keep other commands from this model, whether it exists yet or not, and yield whether it does.
-    What a killed command has left goes when it is saved, unless that may be all there is."""
+    """Keep other commands from this model, whether it exists yet or not, and yield whether it
+    does. The remains of a killed command are removed when it is saved, unless they may be the
+    only copy."""
     with ExitStack() as stack:
         try:
-            with writing(path):
+            with write_errors(path):
                 stack.enter_context(held(path))
         except HeldError:
             raise HeldError(f"{shown(path)} is being taught by another process") from None

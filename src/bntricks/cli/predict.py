@@ -25,7 +25,7 @@ from bntricks.cli.models import (
 )
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import commit, held, shown, writing
+from bntricks.files import commit, held, shown, write_errors
 
 if TYPE_CHECKING:
     from bntricks.model.answers import Answer, Candidate
@@ -204,7 +204,7 @@ def export(
         notes[safetensors] = ", without memory"
     if card is not None:
         contents[card] = opened.card(title=model.name, verdict=examined(opened)).encode()
-    with writing(*targets), held(*targets, wait=True):
+    with write_errors(*targets), held(*targets, wait=True):
         for path, content in contents.items():  # a killed command may have written it already
             done = path.exists() and path.read_bytes() == content
             check_target(path, force=force or done)
@@ -223,7 +223,7 @@ def _check_ending(path: Path | None, ending: str, kind: str) -> None:
 def _measured(
     model: Model, folder: Path, threshold: float | None, rate: float | None, skip: bool
 ) -> float:
-    """The threshold, given or chosen; what it accepts is said on stderr."""
+    """Return the threshold, given or chosen; print on stderr what it accepts."""
     from bntricks.model.answers import FALSE_ACCEPTANCE
     from bntricks.streams.files.image_files import find_images, read_files
 
@@ -251,7 +251,7 @@ def _measured(
 
 
 def _checked(model: Model, threshold: float) -> None:
-    """Say what this threshold costs, on stderr; fail if it is useless."""
+    """Print on stderr what this threshold costs, and refuse a useless one."""
     passed = model.acceptance(threshold=threshold)
     cost = "what it costs is not known, as the model has no held-out images"
     if passed.known is not None:
@@ -305,8 +305,8 @@ def _percent(candidate: Candidate) -> str:
 
 
 def _print_csv(answered: Sequence[tuple[str, Answer]], top: int, columns: Sequence[str]) -> None:
-    """In UTF-8, whatever the terminal's encoding. Names that do not print are escaped, as they are
-    everywhere; `--json` has them as they are."""
+    """Print CSV in UTF-8, whatever the terminal's encoding. Names that do not print are escaped;
+    `--json` leaves them as they are."""
     from bntricks.report.tables.table import csv_text
 
     places = [f"{what} {place}" for place in range(2, top + 1) for what in ("label", "probability")]

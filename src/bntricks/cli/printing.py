@@ -1,4 +1,4 @@
-"""What several commands print."""
+"""Output that several commands share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def stdout_reserved() -> Iterator[None]:
-    """What a user's own code prints meanwhile goes to stderr: stdout has the command's output
-    alone, for a program to read."""
+    """Send what a user's own code prints to stderr, as a program may read the command's output."""
     with redirect_stdout(sys.stderr):
         yield
 
@@ -29,15 +28,15 @@ def print_json(value: Any) -> None:
 
 
 def spread(value: dict[str, float | None] | None) -> str:
-    """Mean ± standard deviation, as far as there are any."""
+    """Write mean ± standard deviation, as far as there are any."""
     if value is None:
         return "–"
     return f"{value['mean']:.1f}" + ("" if value["sd"] is None else f" ± {value['sd']:.1f}")
 
 
 def raise_failures(results: Sequence[Record | Failure], names: Sequence[str] = ()) -> None:
-    """Report the runs that failed, which did not stop the others, and make the exit code 1. `names`
-    are those of all runs, where their methods alone do not tell them apart."""
+    """Report the failed runs, which did not stop the others, and set the exit code to 1. `names`
+    are those of all runs, if their methods do not distinguish them."""
     from bntricks.sweeps.local import Failure
 
     names = names or [result.config.method for result in results]

@@ -125,7 +125,7 @@ def resume(
 def _train_and_print(
     train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
 ) -> None:
-    """The first rank shows the progress of all, and their record."""
+    """Train, show the progress of all ranks on the first, and print the record there."""
     from bntricks.training.distributed import launched
     from bntricks.training.events import silent
 

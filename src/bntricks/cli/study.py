@@ -26,7 +26,7 @@ COPY = "study.toml"
 
 
 def _option(name: str) -> Any:
-    """An option of a run as one that need not be given."""
+    """Make an optional version of a run's option."""
     field = Config.model_fields[name]
     parameters = [each for each in field.metadata if isinstance(each, Parameter)]
     shown = Parameter(group="Another protocol than the study's own", show_default=False)
@@ -153,7 +153,7 @@ def study(
 
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
-    """A study without runs: pictures of recipes."""
+    """Write the study without runs: pictures of recipes."""
     from bntricks.report.diagrams.frameworks import ablation_columns, write_frameworks
     from bntricks.report.tables.table import to_json, to_rich
 
@@ -219,7 +219,7 @@ def report(
 
 
 def _write_and_show(report: Report, out: Path, json: bool) -> None:
-    """Results as the paper prints them, and verdicts if the study makes any claims."""
+    """Write the report, and print results as in the paper, with verdicts if there are any."""
     from bntricks.report.files import write
     from bntricks.report.tables.table import fitted, terminal_width, to_json, to_rich
 

@@ -105,8 +105,8 @@ def labels(configs: Sequence[Config]) -> list[str]:
 
 
 class Board:
-    """One live table of all runs: a row for each kind of run, a column for each seed, and the time
-    that remains."""
+    """A live table of all runs: a row for each kind of run, a column for each seed, and the time
+    left."""
 
     def __init__(self, configs: Sequence[Config]) -> None:
         self.labels = labels(configs)
@@ -160,8 +160,8 @@ class Board:
 
 @contextmanager
 def board(configs: Sequence[Config]) -> Iterator[Sink]:
-    """A sink for the events of these runs, shown while the context lasts. Without a terminal,
-    there is a line for each run when it is finished, and how far all are where that takes long."""
+    """Yield a sink for the events of these runs, shown until the end. Without a terminal, it prints
+    a line for each finished run, and now and then the progress of all."""
     table, live, silence = Board(configs), console.err.is_terminal, console.Silence()
 
     def update(event: Event) -> None:

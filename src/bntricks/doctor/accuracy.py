@@ -19,7 +19,7 @@ from bntricks.errors import UserError
 from bntricks.intervals import normal_quantile
 from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import OnProgress
 from bntricks.system.devices import to_device
 
 Scores = Callable[[nn.Module, Tensor], Tensor]
@@ -110,7 +110,7 @@ def measure(
     trials: Sequence[Trial],
     scores: Scores,
     size: int,
-    report: Report,
+    report: OnProgress,
 ) -> tuple[Tally, ...]:
     """Count each group's answers in every trial, in one pass; the first is the reference."""
     tallies: list[Tally] = []

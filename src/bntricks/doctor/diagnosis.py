@@ -62,7 +62,7 @@ from bntricks.norm import (
     recalibrate,
     set_phi,
 )
-from bntricks.streams.files.progress import Report, silent
+from bntricks.streams.files.progress import OnProgress, silent
 from bntricks.system.devices import forked_generators
 
 AS_IS = "as it is"
@@ -126,7 +126,7 @@ def diagnose(
     held_out: BatchesByGroup | None = None,
     scores: Scores = network_outputs,
     size: int = BATCH_SIZE,
-    report: Report = silent,
+    report: OnProgress = silent,
 ) -> Diagnosis:
     """Measure what BatchNorm's running statistics φ cost this network, and whom they follow.
 
@@ -200,7 +200,7 @@ def repair(
     shrink: bool = False,
     scores: Scores = network_outputs,
     size: int = BATCH_SIZE,
-    report: Report = silent,
+    report: OnProgress = silent,
 ) -> Repair:
     """Recalibrate φ on one half of every class, and measure accuracy on the other half. With
     `shrink`, φ moves only a share of the way, the one that is most accurate on the first half: the

@@ -6,7 +6,7 @@ from pathlib import Path
 from bntricks.doctor.charts import distances_of_each, figures
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.tables import Diagnoses, accuracy_table, cost_table, group_table, layer_table
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.report.page.html import Section, figure_html, page_html, table_html
 
 
@@ -24,7 +24,7 @@ def write_page(diagnosis: Diagnosis, path: Path, title: str, command: str | None
     ]
     layers, groups = len(diagnosis.layers), len(diagnosis.groups)
     summary = f"{layers} BatchNorm layers, {groups} groups of classes."
-    with writing(path):
+    with write_errors(path):
         commit({path: page_html(title, summary, sections, command).encode()})
     return path
 

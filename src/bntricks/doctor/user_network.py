@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
 from bntricks.networks.weights import load_weights
@@ -58,5 +58,5 @@ def save_weights(net: nn.Module, path: Path) -> None:
     """Write the state dict as safetensors, whole or not at all."""
     # Clones, as safetensors refuses tensors that share memory.
     state = {k: v.detach().cpu().contiguous().clone() for k, v in net.state_dict().items()}
-    with writing(path):
+    with write_errors(path):
         commit({path: safe.save(state)})

@@ -1,4 +1,4 @@
-"""What a model answers: the likeliest classes with their probabilities, and "unknown" up to a
+"""Answers of a model: the likeliest classes with their probabilities, and "unknown" up to a
 threshold, whose rate of false acceptance is measured on images of classes it never learned."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FEWEST_KNOWN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A class that a sample may be of."""
+    """A possible class of a sample."""
 
     label: str
     probability: float
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def probability(self) -> float:
-        """Of the likeliest class, whether or not it is the answer."""
+        """The probability of the likeliest class, whether or not it is the answer."""
         return self.candidates[0].probability
 
 
@@ -61,7 +61,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What a threshold accepts."""
+    """The shares of images that pass a threshold."""
 
     threshold: float
     unknown: Share | None
@@ -70,8 +70,8 @@ class Acceptance:
     """Of the model's own held-out images. None if it has none."""
 
     def check(self) -> None:
-        """Fail if the threshold is useless: it refuses most known images, or accepts unknown ones
-        no less often than known ones."""
+        """Refuse a useless threshold: one that refuses most known images, or accepts unknown ones
+        as often as known ones."""
         if self.known is None:
             return
         problem = None
@@ -92,7 +92,7 @@ class Acceptance:
 def answer(
     model: Model, x: Any, *, top: int = 1, threshold: float | None = None
 ) -> tuple[Answer, ...]:
-    """The `top` likeliest classes of each sample."""
+    """Return the `top` likeliest classes of each sample."""
     if top < 1:
         raise UserError("it must be at least 1", option="top", value=top)
     if threshold is not None:
@@ -107,9 +107,10 @@ def answer(
 
 
 def confidence(model: Model, scores: Tensor) -> Tensor:
-    """Return what a threshold is compared with, from 0 to 1: the probability of the likeliest
-    class. On a frozen trunk it is the share of the model's own held-out images whose highest score
-    is no higher: so a threshold of 0.05 refuses about 5% of images like those."""
+    """Return the values that a threshold is compared with, from 0 to 1: the probability of the
+    likeliest class or, on a frozen trunk, the share of the model's own held-out images whose
+    highest score is no higher, so that a threshold of 0.05 refuses about 5% of images like
+    those."""
     if model.frozen is None:
         return scores.softmax(1).max(1).values.double()
     own = known_scores(model)
@@ -131,9 +132,8 @@ def acceptance(
     threshold: float | None = None,
     false_acceptance: float = FALSE_ACCEPTANCE,
 ) -> Acceptance:
-    """How many samples of classes that the model never learned pass this threshold. Without one,
-    every other sample chooses the lowest that lets at most a share of them pass, and the rest of
-    them measure it."""
+    """Measure how many samples of unknown classes pass this threshold. Without one, the lowest that
+    lets at most a share of them pass is chosen on every other sample, and measured on the rest."""
     others = None if unknown is None else confidence(model, model.scores(unknown))
     if threshold is not None:
         _check_share(threshold, "threshold")
@@ -149,7 +149,7 @@ def acceptance(
 
 
 def share(passed: Tensor) -> Share:
-    """Of these truths, with Wilson's interval, which holds for few images and for none too."""
+    """Compute the share of true values, with Wilson's interval, which holds for few images too."""
     images = len(passed)
     if not images:
         raise UserError("there are no images to measure on: give some")
@@ -166,7 +166,8 @@ def _answer(candidates: list[Candidate], own: float, threshold: float | None) ->
 
 
 def _chosen(confidence: Tensor, rate: float) -> float:
-    """The lowest threshold that lets at most so many pass: the largest probability refused."""
+    """Return the lowest threshold that lets at most this rate pass: the largest probability
+    refused."""
     ordered = confidence.sort(descending=True).values
     return float(ordered[min(int(rate * len(ordered)), len(ordered) - 1)])
 

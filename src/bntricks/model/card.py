@@ -1,5 +1,5 @@
-"""A model card: one page of Markdown that says what a model learned, when and from how many images,
-how accurate it is on each class, and what the doctor says."""
+"""A model card: one page of Markdown about what a model learned, when and from how many images, its
+accuracy on each class, and the doctor's verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
-    """The card in Markdown; `verdict` is the doctor's."""
+    """Write the card in Markdown; `verdict` is the doctor's."""
     answered = answers(model, model.tests)
     parts = [
         f"# {plain(title)}",
@@ -46,7 +46,7 @@ def _probabilities(model: Model) -> str:
 
 
 def plain(text: str) -> str:
-    """Text from users as text: neither markup nor control codes."""
+    """Escape text from users: neither markup nor control codes."""
     return re.sub(r"([\\`*_{}\[\]<>|#&~])", r"\\\1", shown(text))
 
 

@@ -1,4 +1,4 @@
-"""Classes that change after they were learned: another name, or none any more."""
+"""Changes of classes that a model has learned: renaming and removal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def rename(model: Model, names: Mapping[str, str]) -> None:
-    """Give classes other names. What the model answers stays as it is."""
+    """Rename classes. The model's answers stay the same."""
     _check_known(model, names)
     for new in names.values():
         check_name(new)
@@ -35,7 +35,7 @@ def rename(model: Model, names: Mapping[str, str]) -> None:
 
 
 def remove(model: Model, names: Sequence[str]) -> None:
-    """Forget classes: their outputs, their images in the memory and those to be tested on. The
+    """Remove classes, with their outputs and their images in the memory and the test images. The
     other outputs stay to the bit, so that no other class is recognised worse than before."""
     _check_known(model, names)
     kept = [output for output, name in enumerate(model.classes) if name not in names]
@@ -81,7 +81,7 @@ def _check_known(model: Model, names: Sequence[str] | Mapping[str, str]) -> None
 
 
 def _keep_samples(memory: Memory, outputs: Tensor, kept: list[int]) -> None:
-    """Those of the classes that are left, under their new numbers."""
+    """Select the samples of the remaining classes, with their new labels."""
     y = outputs[memory.y[: memory.filled]]
     memory.keep(np.flatnonzero(y.numpy() >= 0))
     memory.y[: memory.filled] = y[y >= 0]
@@ -91,7 +91,7 @@ def _keep_samples(memory: Memory, outputs: Tensor, kept: list[int]) -> None:
 
 
 def _rewrite(model: Model, names: Mapping[str, str]) -> None:
-    """The description with these names; classes without one are left out."""
+    """Rewrite the metadata with these names; classes without one are left out."""
 
     def renamed(task: LearnedTask) -> LearnedTask:
         classes, more = (

@@ -1,6 +1,4 @@
-"""How a model is made: fresh, for the first classes there are, or around a network that exists."""
-
-from __future__ import annotations
+"""How a model is made: new, for its first classes, or around an existing network."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -39,8 +37,8 @@ def create(
     device: str = "cpu",
     **options: Any,
 ) -> Model:
-    """A model for the classes of these images that has learned nothing yet, with a ResNet and the
-    images' own normalisation. `options` are those of `NewModel`."""
+    """Make a model for the classes of these images that has learned nothing yet, with a ResNet and
+    the images' own normalisation. `options` are those of `NewModel`."""
     how = NewModel.of(**options)
     samples = images if isinstance(images, ClassSamples) else gather(images, size=image_size)
     x = samples.train.x
@@ -59,8 +57,8 @@ def create(
 
 
 def protocol(how: Protocol) -> dict[str, Any]:
-    """What a model file says of how its model learns. Fail if there is no such method, or if a
-    model cannot learn by it."""
+    """Make a model's description of its protocol. Methods that do not exist, or that no model can
+    learn by, are refused."""
     recipe = make(how.method, **how.hyper)
     OPTIMISERS.find(how.optimiser), SCHEDULES.find(how.schedule)
     problem = None
@@ -89,8 +87,7 @@ def build(
     device: str | None,
     network: Mapping[str, Any] | None = None,
 ) -> Learner:
-    """The learner described: around this network, or around a new one of this name, whose options
-    are `network`, or else those described."""
+    """Build the described learner, around this network or a new one."""
     if network is None:
         known = metadata.network
         network = {} if known is None else known.model_dump(exclude={"channels", "stem"})
@@ -110,7 +107,7 @@ def build(
 
 
 def preprocessing(x: Tensor, *, augment: bool) -> Preprocessing:
-    """Normalisation by the moments of these images, and crops and flips of a fitting size."""
+    """Normalise by the moments of these images, with crops and flips that fit their size."""
     if augment not in (True, False):
         raise UserError("it is either True or False", option="augment", value=repr(augment))
     augment, (mean, std) = bool(augment), channel_moments(x)

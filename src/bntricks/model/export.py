@@ -12,8 +12,6 @@ There is no TorchScript: torch deprecates it, and loading it runs code. A torch.
 graph of operators in JSON beside raw weights.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 import json
@@ -38,7 +36,7 @@ CLOSE = 1e-4
 
 
 class Deployed(nn.Module):
-    """From what the model takes to scores and probabilities, in evaluation mode."""
+    """A module from a model's input to scores and probabilities, in evaluation mode."""
 
     def __init__(self, model: Model, threshold: float | None = None) -> None:
         super().__init__()
@@ -72,7 +70,8 @@ class Deployed(nn.Module):
 
 
 def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
-    """An ONNX file; how far its probabilities are from the model's own, at most."""
+    """Make an ONNX file; also return the largest difference of its probabilities from the model's
+    own."""
     metadata = model.metadata
     try:
         import onnxruntime
@@ -110,7 +109,8 @@ def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]
 
 
 def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
-    """A torch.export file; how far its probabilities are from the model's own, at most."""
+    """Make a torch.export file; also return the largest difference of its probabilities from the
+    model's own."""
     metadata = model.metadata
     size = {"images": {0: torch.export.Dim("batch")}}
     description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
@@ -127,8 +127,8 @@ def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
 
 
 def check_agreement(model: Model, probabilities: Callable[[Tensor], Tensor]) -> float:
-    """How far the probabilities of a runtime are from the model's own, on random samples and on
-    real ones where the model has some; too far is a failure."""
+    """Compare the probabilities of a runtime with the model's own, on random samples and on real
+    ones if the model has some; a difference that is too large is an error."""
     batches = [_samples(model, 7)]
     if model.held_out is not None and len(model.held_out):
         batches.append(model.held_out.x[:256])
@@ -150,7 +150,7 @@ def _samples(model: Model, count: int) -> Tensor:
 
 @contextmanager
 def _traced() -> Iterator[None]:
-    """Say in a line what torch.export cannot follow."""
+    """Turn what torch.export cannot follow into a one-line error."""
     try:
         yield
     except Exception as error:
@@ -163,7 +163,7 @@ def _traced() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter talks about itself in what it prints, in warnings and in its logs."""
+    """Silence the exporter's output, warnings and logs."""
     level = logging.root.manager.disable
     with ExitStack() as stack:
         nowhere = stack.enter_context(Path(os.devnull).open("w"))

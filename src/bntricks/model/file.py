@@ -5,8 +5,6 @@ is JSON in the file's metadata, with a checksum of that and of every tensor. Not
 unpickled, and nothing is believed unchecked.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -25,11 +23,11 @@ from bntricks.files import (
     commit,
     parse_json,
     parse_tensors,
-    reading,
+    read_errors,
     regular_bytes,
     remove_leftovers,
     shown,
-    writing,
+    write_errors,
 )
 from bntricks.methods import make
 from bntricks.model.create import build
@@ -56,28 +54,28 @@ FEATURES = ("stored", "tests", "seen")
 
 
 class UnusableError(PlannedError):
-    """Why a file cannot be used, for a message that names it."""
+    """The reason why a file cannot be used, for a message that names it."""
 
 
 def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
     """Write a model, whole or not at all. What was there before is moved to `keep`, if given. A
     lesson that was to change it has nothing to go on from any more, and is removed: first, so that
     a kill never leaves its images behind."""
-    with writing(path):
+    with write_errors(path):
         lesson = [file for file in [lesson_file(path)] if file.is_file()]
         commit({path: pack(model, memory=memory)}, keep=keep, outdated=lesson)
         forget(path)
 
 
 def pack(model: Model, *, memory: bool = True) -> bytes:
-    """The content of a model file."""
+    """Pack a model into the content of its file."""
     description, tensors = contents(model, memory=memory)
     description["checksum"] = checksum(description, tensors)
     return safe.save(tensors, {KEY: json.dumps(description)})
 
 
 def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tensors]:
-    """What the model says about itself, and its tensors, as they are in its file."""
+    """Read a model's metadata and tensors from its file."""
     check_storable(model.net)
     learner, metadata = model.learner, model.metadata
     complete = memory and metadata.with_memory
@@ -116,21 +114,21 @@ def contents(model: Model, *, memory: bool = True) -> tuple[dict[str, Any], Tens
 
 
 def lesson_file(path: Path) -> Path:
-    """The file in which a lesson under way is kept, hidden beside that of the model it changes."""
+    """Return the hidden file beside a model's that keeps a lesson under way."""
     target = Path(os.path.realpath(path))
     return target.with_name(f".{target.name}.lesson")
 
 
 def forget(path: Path) -> None:
-    """Remove such a lesson, with the images it holds, and what killed writers of it have left:
-    nobody may be teaching this model."""
+    """Remove such a lesson, with its images and the remains of killed writers. Nobody may be
+    teaching this model."""
     file = lesson_file(path)
     Checkpoints(file.parent, {}, names=(file.name,)).remove()
     remove_leftovers(file)
 
 
 def check_storable(net: nn.Module) -> None:
-    """Fail before any training if the network's state has no place in a file."""
+    """Refuse, before any training, a network whose state cannot be saved."""
     for name, value in net.state_dict().items():
         if not isinstance(value, Tensor):
             raise UserError(
@@ -141,8 +139,7 @@ def check_storable(net: nn.Module) -> None:
 
 
 def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
-    """Of everything in a file: what it says about itself, and the name, kind, shape and bits of
-    each tensor."""
+    """Hash the metadata, and the name, kind, shape and bits of each tensor."""
     kinds = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
     digest = hashlib.sha256(json.dumps([description, kinds], sort_keys=True).encode())
     for name in sorted(tensors):
@@ -153,8 +150,9 @@ def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
 def load(
     path: Path, *, net: nn.Module | Callable[[], nn.Module] | None = None, device: str = "cpu"
 ) -> Model:
-    """The model in a file. `net` is the network of an adopted one, or what builds it."""
-    with reading(path):
+    """Load the model in a file. `net` is the network of an adopted one, or a function that builds
+    it."""
+    with read_errors(path):
         content = regular_bytes(path)
     try:
         metadata, tensors = _opened(content)
@@ -205,7 +203,7 @@ def _line(error: Exception) -> str:
 def _network(
     metadata: Metadata, given: nn.Module | Callable[[], nn.Module] | None, weights: Tensors
 ) -> nn.Module:
-    """The network with the weights of the file; wrong shapes are refused before room is made."""
+    """Build the network with the weights in the file; wrong shapes are refused first."""
     outputs = len(metadata.classes)
     if given is not None:
         net = given if isinstance(given, nn.Module) else given()

@@ -31,7 +31,7 @@ Layer = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Sums over images of features, in float64: all that class means and LDA are made of."""
+    """Sums over the features of images, in float64, from which class means and LDA follow."""
 
     counts: Tensor
     """Images of each class, [C]."""
@@ -44,12 +44,12 @@ class Statistics:
 
     @classmethod
     def empty(cls, width: int) -> Statistics:
-        """Return those of no image."""
+        """Return the statistics of no images."""
         zeros = torch.zeros(width, width, dtype=torch.float64)
         return cls(torch.zeros(0, dtype=torch.int64), zeros[:0], zeros)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return tensors for a file: of the scatter, which is symmetric, one half."""
+        """Return tensors for a file, with one half of the symmetric scatter."""
         width = len(self.scatter)
         half = self.scatter[torch.tril_indices(width, width).unbind()]
         freedom = torch.tensor(self.freedom)
@@ -90,7 +90,7 @@ class Statistics:
         return Statistics(counts, means, scatter, freedom)
 
     def kept(self, classes: list[int]) -> Statistics:
-        """Keep these classes. What the others have added to the scatter stays."""
+        """Keep these classes; the contribution of others to the scatter stays."""
         return Statistics(self.counts[classes], self.means[classes], self.scatter, self.freedom)
 
     def covariance(self, shrinkage: float) -> Tensor:
@@ -114,8 +114,8 @@ def discriminant(statistics: Statistics, shrinkage: float) -> Layer:
 
 
 def balanced_layer(stored: Images, classes: int) -> Layer:
-    """Fit logistic regression on stored features, with every class weighing the same: the least sum
-    of the losses and half the squared weights."""
+    """Fit logistic regression on stored features, with the same weight for every class and half the
+    squared weights as penalty."""
     x, y = stored.x.float(), stored.y
     counts = torch.bincount(y, minlength=classes)
     share = len(y) / (classes * counts.clamp(min=1).float())
@@ -138,8 +138,8 @@ def balanced_layer(stored: Images, classes: int) -> Layer:
 
 
 def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[str, Layer]:
-    """Make the layer of every head that these suffice for. LDA is shrunk as suits held-out images
-    best."""
+    """Make the layers of all heads that these data suffice for. LDA's shrinkage is chosen on
+    held-out images."""
     classes = len(statistics.counts)
     shrunk = [_float(discriminant(statistics, share)) for share in SHRINKAGES if len(tests)]
     lda = min(shrunk, key=lambda layer: _loss(layer, tests)[0], default=None)
@@ -153,25 +153,25 @@ def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[st
 
 
 def calibrated(layer: Layer, tests: Images) -> Layer:
-    """Divide scores by the temperature at which probabilities fit held-out images best. No answer
+    """Divide scores by the temperature whose probabilities fit held-out images best; no answer
     changes."""
     temperature = _loss(layer, tests)[1] if len(tests) else 1.0
     return layer[0] / temperature, layer[1] / temperature
 
 
 def right(layer: Layer, tests: Images) -> Tensor:
-    """Tell which of these features are recognised."""
+    """Return which of these features are recognised."""
     return F.linear(tests.x.float(), *layer).argmax(1) == tests.y
 
 
 def accuracy(layer: Layer, tests: Images) -> float:
-    """Return the accuracy in percent, with every class counting the same."""
+    """Return the accuracy in percent, with the same weight for every class."""
     own, y = right(layer, tests), tests.y
     return 100 * fmean(float(own[y == label].float().mean()) for label in set(y.tolist()))
 
 
 def _loss(layer: Layer, tests: Images) -> tuple[float, float]:
-    """Return the lowest loss at any temperature, with every class counting the same, and that
+    """Return the lowest loss at any temperature, with the same weight for every class, and that
     temperature."""
     scores, weights = F.linear(tests.x.float(), *layer), 1 / torch.bincount(tests.y)[tests.y]
     losses = (

@@ -2,8 +2,6 @@
 and what that did to the classes it knew is measured on images it never trained on.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -104,8 +102,7 @@ def teach(
     sink: Sink,
     keep: Keep | None = None,
 ) -> Learned:
-    """Learn these samples as the next task, going on with the lesson where it was kept, if it
-    was."""
+    """Learn these samples as the next task, continuing a lesson that was kept."""
     check_can_learn(model)
     learner, metadata = model.learner, model.metadata
     if more:
@@ -183,7 +180,7 @@ def learn_task(
     sink: Sink,
     kept: Checkpoints | None,
 ) -> list[float]:
-    """Learn samples of the classes present as a task; the mean loss of each epoch."""
+    """Learn samples of these classes as a task, and return the mean loss of each epoch."""
     learner, metadata = model.learner, model.metadata
     learner.grow(outputs, lr=lr)
     learner.state.options = learner.state.options.model_copy(update={"epochs": epochs})
@@ -230,8 +227,8 @@ def learn_task(
 
 @contextmanager
 def undone_on_failure(learner: Learner) -> Iterator[None]:
-    """What a learner becomes within is forgotten if that fails or is interrupted, or if its weights
-    are not finite in the end."""
+    """Restore a learner if the body fails, is interrupted, or leaves weights that are not
+    finite."""
     state, head, training = learner.state, last_linear(learner.net), learner.net.training
     parts, parameters = copy.copy(state), (head.weight, head.bias, head.out_features)
     values = copy.deepcopy(learner.state_dict())
@@ -261,8 +258,8 @@ def check_can_learn(model: Model) -> None:
 
 
 def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
-    """Without the samples that the model holds: those to be tested on must not be trained on, and
-    no two in the memory are to be the same one. Classes of which none is left are left out."""
+    """Leave out samples that the model holds: those to be tested on must not be trained on, and the
+    memory must hold none twice. Classes without remaining samples are left out."""
     memory, held_out = model.learner.memory, model.held_out
     held = [] if held_out is None else [held_out.x]
     if memory is not None and memory.x is not None:
@@ -289,7 +286,7 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
 
 
 def check_classes(model: Model, names: Sequence[str], *, more: bool) -> list[str]:
-    """The classes among these that the model knows. Fail if it cannot learn them now."""
+    """Return the known classes among these; refuse classes that cannot be learned now."""
     metadata, policy = model.metadata, model.learner.method.memory
     known = [name for name in names if name in metadata.classes]
     if known and not more:

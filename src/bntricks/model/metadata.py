@@ -4,8 +4,6 @@ Plain values, checked and bounded when they are read: a file may come from anybo
 of the machine it was made on but the versions.
 """
 
-from __future__ import annotations
-
 from itertools import chain
 from math import prod
 from typing import Annotated, Literal, Self
@@ -46,7 +44,8 @@ class Network(Options):
 
 
 class Preprocessing(Options):
-    """How photographs become inputs, as plain values: how they become squares, and `View`."""
+    """The conversion of photographs to inputs, as plain values: how they become squares, and
+    `View`."""
 
     mean: tuple[Finite, ...]
     std: tuple[Positive, ...]
@@ -61,7 +60,7 @@ class Preprocessing(Options):
 
 
 class Pretrained(Options):
-    """The pretrained network that a model began with, and what serves on its frozen trunk."""
+    """The pretrained network that a model began with, and the head on its frozen trunk."""
 
     name: Name
     """In the registry of `networks/backbones`, never a place of code."""
@@ -75,7 +74,7 @@ class Pretrained(Options):
 
 
 class LearnedTask(Options):
-    """One task: its classes, and how many images they were learned from, when (UTC)."""
+    """One task: its classes, its number of images, and its time (UTC)."""
 
     classes: tuple[Name, ...]
     images: Annotated[int, Field(ge=0)]
@@ -87,7 +86,7 @@ class LearnedTask(Options):
 
 
 class Metadata(Options):
-    """Everything but the tensors."""
+    """Everything in a model file except the tensors."""
 
     format: Literal[1, 2, 3] = FORMAT
     versions: dict[Annotated[str, Field(pattern=r"^[a-z]{1,20}$")], VersionText]
@@ -120,7 +119,7 @@ class Metadata(Options):
 
     @model_validator(mode="after")
     def _images_fit(self) -> Self:
-        """What is looked at and what it is turned into have the same channels."""
+        """Check that images and the network's inputs have the same channels."""
         if prod(self.shape) > MOST_VALUES:
             raise ValueError(f"samples of {list(self.shape)} are too large")
         if self.network is not None and self.shape[0] != self.network.channels:
@@ -133,7 +132,7 @@ class Metadata(Options):
 
     @property
     def square(self) -> Square:
-        """Return how a photograph becomes a sample."""
+        """Return the conversion of a photograph to a sample."""
         view = self.view
         return Square(self.shape[-1], *(() if view is None else (view.crop, view.interpolation)))
 

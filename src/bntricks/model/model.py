@@ -1,4 +1,4 @@
-"""An engineer's object: a learner whose outputs have names, and images to measure it on."""
+"""A model: a learner whose outputs have names, and images to measure it on."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Model:
 
     @classmethod
     def create(cls, images: Any = None, *, backbone: str | None = None, **how: Any) -> Model:
-        """A model that has learned nothing yet. With a `backbone`, it begins with a pretrained
+        """Make a model that has learned nothing yet. With a `backbone`, it begins with a pretrained
         network of this name, and needs no images: see `bntricks.model.pretrained`. Otherwise it is
-        a fresh one for the classes of these images: see `bntricks.model.create.create`."""
+        a new one for the classes of these images: see `bntricks.model.create.create`."""
         if backbone is not None:
             from bntricks.model.pretrained import create_pretrained
 
@@ -54,7 +54,7 @@ class Model:
 
     @classmethod
     def adopt(cls, net: nn.Module, *, classes: Sequence[str], **how: Any) -> Model:
-        """A model that goes on with a copy of a trained network, whose outputs are `classes`: see
+        """Make a model from a copy of a trained network, whose outputs are `classes`: see
         `bntricks.model.adopt.adopt`."""
         from bntricks.model.adopt import adopt
 
@@ -68,8 +68,8 @@ class Model:
         net: nn.Module | Callable[[], nn.Module] | None = None,
         device: str = "cpu",
     ) -> Model:
-        """The model in a file that `save` wrote. An adopted network's code is not in it: give the
-        network, or the function that builds it, as `net`."""
+        """Load the model in a file that `save` wrote. An adopted network's code is not in it: give
+        the network, or the function that builds it, as `net`."""
         from bntricks.model.file import load
 
         return load(Path(path), net=net, device=device)
@@ -85,34 +85,34 @@ class Model:
         save(self, Path(path), memory=memory, keep=None if keep is None else Path(keep))
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
-        """Learn new classes, or with `more=True` known ones from more images, and say what that did
-        to the old ones: see `bntricks.model.learn`."""
+        """Learn new classes, or with `more=True` known ones from more images, and return the effect
+        on all: see `bntricks.model.learn`."""
         from bntricks.model.learn import learn
 
         return learn(self, images, epochs=epochs, **how)
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Give classes other names, from old to new."""
+        """Rename classes, from old to new names."""
         from bntricks.model.classes import rename
 
         rename(self, names)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Forget classes, with their images; the others are answered as before."""
+        """Remove classes, with their images; the others are answered as before."""
         from bntricks.model.classes import remove
 
         remove(self, names)
 
     def predict(self, x: Any) -> list[str]:
-        """The class of each sample: arrays, tensors or paths of images."""
+        """Predict the class of each sample: arrays, tensors or paths of images."""
         return [self.classes[column] for column in self.scores(x).argmax(1)]
 
     def predict_proba(self, x: Any) -> Tensor:
-        """A probability for every class, [N, C], a column for each of `classes`."""
+        """Return a probability for every class, [N, C], a column for each of `classes`."""
         return self.scores(x).softmax(1)
 
     def scores(self, x: Any) -> Tensor:
-        """A score for every class, [N, C]."""
+        """Return a score for every class, [N, C]."""
         samples = to_tensor(x, self.metadata.square)
         check_samples(self.metadata, samples)
         scores = self.learner.scores(samples)
@@ -124,44 +124,45 @@ class Model:
         return scores
 
     def answer(self, x: Any, *, top: int = 1, threshold: float | None = None) -> tuple[Answer, ...]:
-        """The likeliest classes of each sample; no label where none is above the threshold."""
+        """Return the likeliest classes of each sample; no label where none is above the
+        threshold."""
         from bntricks.model.answers import answer
 
         return answer(self, x, top=top, threshold=threshold)
 
     def acceptance(self, unknown: Any = None, **how: Any) -> Acceptance:
-        """How many samples of known and unknown classes pass a threshold, or which threshold few
-        unknown ones pass: see `bntricks.model.answers.acceptance`."""
+        """Measure how many samples of known and unknown classes pass a threshold, or choose one
+        that few unknown ones pass: see `bntricks.model.answers.acceptance`."""
         from bntricks.model.answers import acceptance
 
         return acceptance(self, unknown, **how)
 
     def card(self, *, title: str = "Model card", verdict: str | None = None) -> str:
-        """What it learned when, and how accurate it is, in Markdown; `verdict` is the doctor's."""
+        """Write the model card in Markdown; `verdict` is the doctor's."""
         from bntricks.model.card import model_card
 
         return model_card(self, title=title, verdict=verdict)
 
     def export(self, path: Path | str, *, threshold: float | None = None) -> float:
-        """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; how far its
-        probabilities are from the model's own, at most. With a threshold, it has an output
+        """Write an ONNX file, or a torch.export file if its name ends in `.pt2`; return the largest
+        difference of its probabilities from the model's own. With a threshold, it has an output
         `accepted`."""
-        from bntricks.files import commit, writing
+        from bntricks.files import commit, write_errors
         from bntricks.model.export import to_onnx, to_pt2
 
         path = Path(path)
         content, difference = (to_pt2 if path.suffix == ".pt2" else to_onnx)(self, threshold)
-        with writing(path):
+        with write_errors(path):
             commit({path: content})
         return difference
 
     @property
     def tests(self) -> Images | None:
-        """What the model is measured on: held-out images, or their features."""
+        """The samples that the model is measured on: held-out images, or their features."""
         return self.held_out if self.frozen is None else self.frozen.tests
 
     def test_scores(self, x: Tensor) -> Tensor:
-        """A score for every class, of samples like those of `tests`."""
+        """Return a score for every class, of samples like those of `tests`."""
         if self.frozen is None:
             return self.learner.scores(x)
         from bntricks.model.pretrained import feature_scores

@@ -1,5 +1,5 @@
-"""How a model learns and how a new one is made: every option with its bounds, default and words,
-for `Model.create`, `Model.adopt` and the flags of `bnt learn`. Needs no torch."""
+"""Options of how a model learns and how a new one is made, with bounds, defaults and help, for
+`Model.create`, `Model.adopt` and the flags of `bnt learn`. Nothing here needs torch."""
 
 from typing import Annotated, Any, Literal
 
@@ -25,8 +25,8 @@ IN_PYTHON = Parameter(parse=False)
 
 
 class Protocol(Options):
-    """How a model learns its tasks. The defaults are those of a good engineer, not the paper's:
-    `docs/teaching.md` has the experiment."""
+    """Options of how a model learns its tasks. The defaults suit practice, not the paper's
+    protocol: `docs/teaching.md` has the experiment."""
 
     method: str = "er-even-bnt"
     """New model: how it learns and rehearses, by its name in `bnt methods`."""
@@ -54,7 +54,7 @@ class Protocol(Options):
 
 
 class NewModel(Protocol):
-    """A fresh model: how it learns, and its ResNet."""
+    """Options of a new model: how it learns, and its ResNet."""
 
     image_size: Annotated[int, Field(ge=8, le=512)] | None = None
     """New model: side of the squares that images are resized to [default: 32; for a network of your

@@ -2,8 +2,6 @@
 memory, which has the same number of images of each class, or the mean of both. It is made on one
 half of the held-out images, and stands only if the other half confirms it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -22,15 +20,16 @@ LEFT = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Which candidate serves, and the accuracy in percent of each on both halves, first where it is
-    chosen, then where it is confirmed."""
+    """The chosen candidate, and the accuracy in percent of each on both halves, of which the first
+    chooses and the second confirms."""
 
     chosen: str
     accuracy: dict[str, tuple[float, float]]
 
 
 def settle_phi(learner: Learner, tests: Images) -> Decision | None:
-    """Leave the network with the φ that serves best, or as it is (None) without images to tell."""
+    """Give the network the φ with the best accuracy; without images to decide by, leave it as it is
+    and return None."""
     memory, net = learner.memory, learner.net
     if memory is None or memory.x is None or learner.method.classify.fits != "never":
         return None
@@ -58,7 +57,7 @@ def settle_phi(learner: Learner, tests: Images) -> Decision | None:
 
 
 def better(default: str, accuracy: dict[str, tuple[float, float]]) -> str:
-    """Choose what is best on the first half, if it beats the default on both."""
+    """Choose the best on the first half, if it beats the default on both."""
     best = max(accuracy, key=lambda name: accuracy[name][0])
     beats = (mine > its for mine, its in zip(accuracy[best], accuracy[default], strict=True))
     return best if all(beats) else default
@@ -73,7 +72,7 @@ def halved(y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple[float, float]:
-    """Return the accuracy in percent on each part, with every class counting the same."""
+    """Return the accuracy in percent on each part, with the same weight for every class."""
 
     def mean(part: Tensor) -> float:
         own = [right[part & (y == label)].float() for label in set(y[part].tolist())]
@@ -83,7 +82,7 @@ def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple
 
 
 def lagging(learner: Learner, steps: int) -> str | None:
-    """Say so if momentum is too low for φ to follow within a lesson."""
+    """Warn if momentum is too low for φ to follow within a lesson."""
     momenta = [layer.momentum for layer in layers(learner.net).values()]
     slowest = min((m for m in momenta if m is not None), default=1.0)
     if not 0 < slowest < 1 or (left := (1 - slowest) ** steps) < LEFT:

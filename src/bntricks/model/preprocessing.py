@@ -1,15 +1,13 @@
 """How a network that was trained elsewhere is given images, read from the JSON beside it: Hugging
 Face's `preprocessor_config.json`, timm's `config.json`, or plain `image_size`, `mean` and `std`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import parse_json, reading, shown, text_bytes
+from bntricks.files import parse_json, read_errors, shown, text_bytes
 from bntricks.networks.backbones import ImageInput
 from bntricks.options import Interpolation
 
@@ -21,9 +19,9 @@ SMALLEST, LARGEST = 8, 1024
 
 
 def read_preprocessing(path: Path) -> ImageInput:
-    """What a preprocessing file says. Adopted networks see the whole centre square all the same,
-    resized by area means; backbones are shown images with this crop and interpolation."""
-    with reading(path):
+    """Read a preprocessing file. Adopted networks still see the whole centre square, resized by
+    area means; backbones see images with this crop and interpolation."""
+    with read_errors(path):
         content = text_bytes(path)
     try:
         values = parse_json(content)
@@ -45,9 +43,9 @@ def read_preprocessing(path: Path) -> ImageInput:
 
 
 def read_class_names(path: Path) -> list[str]:
-    """The names in a file, in the order of a network's outputs: a JSON list, `id2label` of a
-    Hugging Face `config.json`, or one name on each line."""
-    with reading(path):
+    """Read class names in the order of a network's outputs: a JSON list, `id2label` of a Hugging
+    Face `config.json`, or one name on each line."""
+    with read_errors(path):
         content = text_bytes(path)
     try:
         text = content.decode()

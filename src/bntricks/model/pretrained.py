@@ -1,6 +1,5 @@
 """A model that begins with a pretrained network. Its trunk is frozen: features are computed once,
-and what is learned of them is a linear layer, made from sums over images that no order changes.
-"""
+and a linear layer is learned on them, from sums over images that do not depend on their order."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ from bntricks.recipes.policies import evenly
 from bntricks.streams import Images
 from bntricks.streams.files.image import Square
 from bntricks.streams.files.image_files import class_files, read_blocks
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import OnProgress
 from bntricks.training.events import Sink, reported
 
 AT_ONCE = 2048
@@ -43,7 +42,7 @@ AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class Frozen:
-    """What a model knows of images by their features alone."""
+    """The data of a model on a frozen trunk, made of features alone."""
 
     statistics: Statistics
     stored: Images
@@ -61,7 +60,7 @@ class Frozen:
 
     @classmethod
     def empty(cls, width: int) -> Frozen:
-        """Return that of no image."""
+        """Return the data of no images."""
         no_labels = torch.zeros(0, dtype=torch.int64)
         no_features = Images(torch.zeros(0, width, dtype=torch.float16), no_labels)
         return cls(
@@ -164,7 +163,7 @@ def prepared(net: nn.Module) -> nn.Module:
 
 
 def _width(net: nn.Module, metadata: Metadata) -> int:
-    """Return the number of features. Fail if the network does not take such images."""
+    """Return the number of features; refuse a network that does not take such images."""
     black, width = torch.zeros(2, *metadata.shape), last_linear(net).in_features
     device = next(net.parameters()).device
     try:
@@ -198,8 +197,8 @@ def teach_features(
     lr: float | None = None,
 ) -> Learned:
     """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
-    trunk too, all of it or from a part on, for so many `epochs` at this rate; it serves if it is
-    better."""
+    trunk, all of it or from a part on, for these `epochs` at this rate; the tuned one is used if it
+    is better."""
     from bntricks.model.learn import check_classes  # which calls this
     from bntricks.model.tune import tuned
 
@@ -273,7 +272,7 @@ def teach_features(
 def _check_tuning(
     model: Model, tune: bool, tune_from: str | None, training: dict[str, float | None]
 ) -> None:
-    """Fail before any work if the trunk cannot be tuned, or is not to be and has options for it."""
+    """Refuse, before any work, a trunk that cannot be tuned, and options of tuning without it."""
     from bntricks.model.tune import check_part
 
     assert model.metadata.backbone is not None
@@ -302,7 +301,7 @@ def halves_right(layer: Layer, tests: Images) -> tuple[float, float]:
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
-    """Make these the network's last layer."""
+    """Use this layer as the network's last."""
     head = last_linear(net)
     head.weight, head.bias = (nn.Parameter(part.to(head.weight.device)) for part in (weight, bias))
     head.out_features = len(bias)
@@ -351,7 +350,7 @@ def open_pictures(given: Any, metadata: Metadata) -> Pictures:
 
 
 def _embedded(
-    model: Model, pictures: Pictures, held_out: float, skip: bool, report: Report
+    model: Model, pictures: Pictures, held_out: float, skip: bool, report: OnProgress
 ) -> tuple[ClassSamples, Images, tuple[Tensor, Tensor] | None]:
     """Compute features of the images that the model has not seen. Also return the images'
     fingerprints, and where images are kept, those to train and those to test. Classes of which no

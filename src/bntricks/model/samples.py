@@ -5,8 +5,6 @@ samples, or as samples with a list of their class names. Samples are arrays or t
 images, or floats of any shape that are network inputs already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ from bntricks.streams import Images
 from bntricks.streams.apply import held_out_positions
 from bntricks.streams.files.image import Square
 from bntricks.streams.files.image_files import read_classes, read_files
-from bntricks.streams.files.progress import Report, silent
+from bntricks.streams.files.progress import OnProgress, silent
 from bntricks.streams.sources.arrays import pixels
 
 MOST_HELD_OUT = 100
@@ -32,7 +30,7 @@ MOST_HELD_OUT = 100
 
 @dataclass(frozen=True, slots=True)
 class ClassSamples:
-    """New classes, with labels from 0 on in the order of their names."""
+    """Samples of new classes, with labels from 0 on in the order of their names."""
 
     names: tuple[str, ...]
     train: Images
@@ -47,9 +45,9 @@ def gather(
     size: int | Square,
     held_out: float = 0.0,
     skip: bool = False,
-    report: Report = silent,
+    report: OnProgress = silent,
 ) -> ClassSamples:
-    """Bring what is given into one form. Of each class, a share is held out, evenly spread."""
+    """Convert all forms of samples to one. A share of each class is held out, evenly spread."""
     check_share(held_out)
     unreadable: tuple[str, ...] = ()
     if isinstance(given, str | Path):
@@ -65,7 +63,7 @@ def gather(
 
 
 def check_share(held_out: float) -> None:
-    """Fail unless some images of each class remain to be trained on."""
+    """Refuse a share that leaves no images of a class to be trained on."""
     if not 0 <= held_out < 1:
         raise UserError(
             "the share of each class kept for testing is from 0 to below 1, such as 0.2",
@@ -75,7 +73,7 @@ def check_share(held_out: float) -> None:
 
 
 def to_tensor(given: Any, size: int | Square) -> Tensor:
-    """Arrays, tensors, or paths of image files, as one tensor with a row for each sample."""
+    """Convert arrays, tensors, or paths of image files to one tensor with a row for each sample."""
     if isinstance(given, str | Path):
         given = [given]
     if isinstance(given, Sequence) and given and all(isinstance(g, str | Path) for g in given):
@@ -130,13 +128,13 @@ def _check(by_class: Mapping[str, Tensor], fewest: int) -> None:
 
 
 def check_name(name: object) -> None:
-    """Any text will do that can be written down."""
+    """Check that a class name is text that can be written to a file."""
     if not isinstance(name, str) or not name or any("\ud800" <= c <= "\udfff" for c in name):
         raise UserError(f"{name!r} is not a class name: give text that is not empty, in Unicode")
 
 
 def testing(count: int, share: float) -> Tensor:
-    """Which of so many images of a class are held out."""
+    """Choose which images of a class are held out."""
     held = held_out_positions(count, min(share, MOST_HELD_OUT / count)) if share else frozenset()
     return torch.tensor([k in held for k in range(count)])
 
@@ -152,7 +150,7 @@ def _labelled(parts: Sequence[Tensor]) -> Images:
 
 
 def check_samples(metadata: Metadata, x: Tensor) -> None:
-    """Samples must be what the model was made for."""
+    """Check that samples are of the kind that the model was made for."""
     if tuple(x.shape[1:]) != metadata.shape:
         raise UserError(f"a sample is {list(x.shape[1:])}, the model takes {list(metadata.shape)}")
     if (x.dtype == torch.uint8) != (metadata.view is not None):

@@ -1,5 +1,5 @@
-"""What a task did to a model, measured on images it never trained on: accuracy by task and by
-class, the pairs it confuses, the loss, and what is wrong, if anything is, in words."""
+"""The effect of a task on a model, measured on images it never trained on: accuracy by task and by
+class, the pairs it confuses, the loss, and concerns in words."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What a task changed: a score for each task so far, this one last, and over all classes,
-    where each class counts the same."""
+    """The effect of a task: a score for each task so far, this one last, and over all classes, with
+    the same weight for each class."""
 
     tasks: tuple[Score, ...]
     all: Score
@@ -86,7 +86,7 @@ class Learned:
 
 
 def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
-    """The label of each image, and the class the model takes it for."""
+    """Pair the label of each image with the class that the model takes it for."""
     if images is None or not len(images):
         return []
     predicted = model.test_scores(images.x).argmax(1)
@@ -94,7 +94,7 @@ def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
 
 
 def accuracies(answered: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Accuracy in percent on each class that has held-out images, among all classes."""
+    """Compute accuracy in percent on each class that has held-out images."""
     images = Counter(label for label, _ in answered)
     right = Counter(label for label, predicted in answered if label == predicted)
     return {label: 100 * right[label] / count for label, count in sorted(images.items())}
@@ -151,7 +151,7 @@ def summarise(
 def confusions(
     answered: Sequence[tuple[int, int]], classes: tuple[str, ...]
 ) -> tuple[Confusion, ...]:
-    """The most frequent mistakes among the images of a class, the most frequent one first."""
+    """List the most frequent mistakes among the images of a class, the most frequent first."""
     images = Counter(label for label, _ in answered)
     mistakes = Counter(pair for pair in answered if pair[0] != pair[1])
     every = [
@@ -188,7 +188,7 @@ def _about_guessing(measured: Mapping[str, Score], classes: Sequence[Score]) -> 
 
 
 def _about_evidence(measured: Mapping[str, Score], classes: Sequence[Score]) -> list[str]:
-    """Where a model that seems to do better than guessing has not shown it, or not for a class."""
+    """Say for which classes a result better than guessing is not shown."""
     if len(classes) == 1:
         return ["The model knows one class, so that is its answer to any image: teach it another."]
     for what, score in measured.items():
@@ -212,7 +212,7 @@ def _about_evidence(measured: Mapping[str, Score], classes: Sequence[Score]) -> 
 
 
 def _luck(score: Score, classes: Sequence[Score]) -> float:
-    """Guessing is right once in so many classes, and varies with the number of images."""
+    """Return the accuracy that guessing may reach with luck, given the number of images."""
     share, images = 1 / len(classes), {own.classes[0]: own.images for own in classes}
     if not all(images[name] for name in score.classes):
         return 100
@@ -221,7 +221,7 @@ def _luck(score: Score, classes: Sequence[Score]) -> float:
 
 
 def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
-    """Tasks, and classes of the tasks that as a whole did not lose as much."""
+    """Name tasks that lost accuracy, and classes of other tasks that did."""
     fallen = [
         (f"those of task {number}", task)
         for number, task in enumerate(tasks, start=1)
@@ -246,7 +246,7 @@ def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
 
 
 def _lost(score: Score) -> bool:
-    """More than a third of what it was before."""
+    """Whether more than a third of the earlier accuracy is lost."""
     if score.before is None or score.after is None:
         return False
     return score.after < (1 - LOST) * score.before

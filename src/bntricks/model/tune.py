@@ -1,7 +1,5 @@
-"""Tuning the trunk of a pretrained network, by BN Tricks at a low rate. The result is a candidate:
-it serves only if it is better than the frozen trunk on both halves of the held-out images."""
-
-from __future__ import annotations
+"""Tuning of a pretrained network's trunk, by BN Tricks at a low rate. The result is used only if it
+is better than the frozen trunk on both halves of the held-out images."""
 
 import copy
 from dataclasses import replace
@@ -38,9 +36,9 @@ def tuned(
     lr: float | None,
     sink: Sink,
 ) -> Decision:
-    """Tune a copy of the trunk, from this part of it on, on the lesson that a model has just
-    learned by features. Let it serve if it is better: with its own last layer, or with a head on
-    its features."""
+    """Tune a copy of the trunk, from this part on, on the lesson that a model has just learned
+    by features, and use it if it is better: with its own last layer, or with a head on its
+    features."""
     frozen, metadata = model.frozen, model.metadata
     assert frozen is not None
     assert frozen.stored_images is not None
@@ -100,7 +98,7 @@ def tuned(
 
 
 def check_part(net: nn.Module, first: str) -> None:
-    """Fail unless the network has a part of this name."""
+    """Refuse a part that the network does not have."""
     if first not in dict(net.named_modules()) or not first:
         parts = abbreviated([name for name, _ in net.named_children()], 8)
         raise UserError(
@@ -111,7 +109,7 @@ def check_part(net: nn.Module, first: str) -> None:
 
 
 def _freeze_before(net: nn.Module, first: str) -> None:
-    """Let parameters move from this module on, in the order of the network's own list."""
+    """Unfreeze parameters from this module on, in the order of the network's own list."""
     moving = False
     for name, parameter in net.named_parameters():
         moving = moving or name.startswith(f"{first}.")

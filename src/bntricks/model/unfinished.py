@@ -44,8 +44,8 @@ class SavedLesson(Saved):
 
 
 def checkpoints(path: Path, *, seconds: float, sink: Sink) -> Keep:
-    """Keep a lesson beside the model in this file, so often. One that depends on other values is
-    discarded."""
+    """Keep a lesson in this file beside the model, at these intervals. One that depends on other
+    values is discarded."""
     file = lesson_file(path)
 
     def keep(made_with: dict[str, str]) -> Checkpoints:

@@ -1,4 +1,4 @@
-"""Weights from a file, of which nothing but tensors is read."""
+"""Weights from a file, of which only tensors are read."""
 
 from collections.abc import Mapping
 from io import BytesIO
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bntricks.errors import UserError, abbreviated
-from bntricks.files import parse_tensors, reading, regular_bytes, shown
+from bntricks.files import parse_tensors, read_errors, regular_bytes, shown
 
 
 def load_weights(net: nn.Module, path: Path) -> None:
@@ -63,7 +63,7 @@ def _kind(tensor: Tensor) -> str:
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
-    with reading(path):
+    with read_errors(path):
         content = regular_bytes(path)
     try:
         return parse_tensors(content)[0]

@@ -13,17 +13,17 @@ from typing import Any
 from pydantic import ValidationError
 
 from bntricks.errors import UserError, unknown
-from bntricks.files import parse_toml, reading, shown, text_bytes
+from bntricks.files import parse_toml, read_errors, shown, text_bytes
 from bntricks.paper.claims import STREAMS, Claim, Side
-from bntricks.paper.reported import Entry, Number, Reported
+from bntricks.paper.reported import Number, PaperResult, Reported
 from bntricks.paper.study import SCALES, Scale, ScaleName, Study, Variant, explained
 
 __all__ = [
     "SCALES",
     "STREAMS",
     "Claim",
-    "Entry",
     "Number",
+    "PaperResult",
     "Reported",
     "Scale",
     "ScaleName",
@@ -52,7 +52,7 @@ def load_study(name: str | Path) -> Study:
 
 
 def _own_study(path: Path) -> Study:
-    with reading(path):
+    with read_errors(path):
         content = text_bytes(path)
     try:
         values = parse_toml(content.decode())

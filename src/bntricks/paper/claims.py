@@ -75,8 +75,8 @@ class Side(BaseModel):
         return ", ".join(filter(None, (self.method, self.variant)))
 
 
-class Comparison(BaseModel):
-    """What a claim and the statement it comes from have in common."""
+class ClaimFields(BaseModel):
+    """The common fields of a claim and of the statement it comes from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -91,7 +91,7 @@ class Comparison(BaseModel):
     """The time when the claim was written down, if only runs that finished later may test it."""
 
 
-class Claim(Comparison):
+class Claim(ClaimFields):
     """One statement that runs can support or contradict.
 
     `greater`: the metric of A is greater than that of B. `less`: it is smaller or, with a margin,
@@ -156,7 +156,7 @@ class Party(BaseModel):
     variant: str | None = None
 
 
-class Statement(Comparison):
+class Statement(ClaimFields):
     """Claims that differ only in metric, stream or variant. Their text has {metric}, {stream} and
     {variant} as placeholders."""
 
@@ -176,7 +176,7 @@ class Statement(Comparison):
         return text
 
     def claims(self) -> tuple[Claim, ...]:
-        shared = self.model_dump(include={*Comparison.model_fields} - {"text"})
+        shared = self.model_dump(include={*ClaimFields.model_fields} - {"text"})
         return tuple(
             Claim(
                 text=self.text.format(

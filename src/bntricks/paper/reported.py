@@ -35,7 +35,7 @@ class ReportedTable(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PaperResult:
     """One result of the paper with everything that identifies it."""
 
     table: int
@@ -66,9 +66,9 @@ class Reported(BaseModel):
     batches: Mapping[str, TableBatches]
     tables: tuple[ReportedTable, ...]
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[PaperResult, ...]:
         return tuple(
-            Entry(table.table, table.stream, table.memory, method, row.acc, row.bwt)
+            PaperResult(table.table, table.stream, table.memory, method, row.acc, row.bwt)
             for table in self.tables
             for method, row in table.rows.items()
         )
@@ -77,7 +77,7 @@ class Reported(BaseModel):
         """Return the hyper-parameters of a method in the tables; empty if it has none."""
         return self.hyper_on.get(stream, {}).get(method) or self.hyper.get(method, {})
 
-    def find(self, method: str, stream: str, memory: int | None = None) -> Entry | None:
+    def find(self, method: str, stream: str, memory: int | None = None) -> PaperResult | None:
         """Find the paper's result of this method, by default with the stream's own memory."""
         wanted = (method, stream, memory or self.memory.get(stream))
         for entry in self.entries():

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from bntricks.errors import PlannedError, UserError
-from bntricks.files import reading, regular_bytes, shown
+from bntricks.files import read_errors, regular_bytes, shown
 from bntricks.plugins.registry import CodeSource, registering
 
 
@@ -88,7 +88,7 @@ def own_fault(error: BaseException) -> str | None:
 def _read_file(path: Path) -> Code:
     if not path.exists():
         raise UserError("there is no such file", option="import", value=shown(path))
-    with reading(path):
+    with read_errors(path):
         content = regular_bytes(path)
     return Code(CodeSource.of(path.name, content), str(path), content)
 
@@ -105,7 +105,7 @@ def _find_module(name: str) -> Code:
     if spec is None or spec.origin is None or not Path(spec.origin).is_file():
         reason = "there is no such module; a file ends with .py"
         raise UserError(reason, option="import", value=shown(name))
-    with reading(spec.origin):
+    with read_errors(spec.origin):
         source = CodeSource.of(name, regular_bytes(Path(spec.origin)))
     return Code(source, spec.origin, None)
 

@@ -45,7 +45,8 @@ class Cone:
             len(past) + 1, sum(p.numel() for p in parameters), device=draws.current.x.device
         )
         for row, task in zip(rows, past, strict=False):
-            _learn(state, _replayed(state, task))
+            with state.passing(f"project on task {task}"):
+                _learn(state, _replayed(state, task))
             _flatten(parameters, row)
         yield
         if not past:

@@ -111,7 +111,7 @@ class GradientPart:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """B, P, K, O."""
+        """The sizes B, P, K and O."""
         size, positions, outputs = self.d.shape
         inputs = self.x.shape[2] if self.conv is None else self.conv.weight[0].numel()
         return size, positions, inputs, outputs

@@ -13,7 +13,7 @@ from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import cost, curves, over_memory, over_share, per_task
 from bntricks.report.figures.maps import feature_maps
 from bntricks.report.figures.panels import matrices, task_lines
-from bntricks.report.groups import Group, by_stream, cut_down_label, group, stream_title
+from bntricks.report.groups import RunGroup, by_stream, cut_down_label, group, stream_title
 from bntricks.report.overview import Overview, claims_title, moved, overview
 from bntricks.report.protocol import changed_protocol
 from bntricks.report.tables.paper_form import memories, paper_form
@@ -31,7 +31,7 @@ class StreamPart:
     """The part of a report that is about one stream."""
 
     title: str
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     figures: tuple[Figure, ...]
     """In the order they are read."""
     classes: Table | None = None
@@ -49,7 +49,7 @@ class Report:
     overview: Overview
     command: str | None
     """What makes the report again."""
-    groups: tuple[Group, ...]
+    groups: tuple[RunGroup, ...]
     form: Table
     """The results as the paper would print them."""
     results: Table
@@ -114,7 +114,7 @@ def build(
     )
 
 
-def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
+def _stream_parts(streams: dict[str, list[RunGroup]]) -> Iterator[StreamPart]:
     """Make a part for each stream or, where sizes of the memory are compared, one for the
     comparison and one for each size."""
     names: set[str] = set()
@@ -142,7 +142,7 @@ def _stream_parts(streams: dict[str, list[Group]]) -> Iterator[StreamPart]:
             yield StreamPart(f"{title}{size}", tuple(own), named, class_table(own), folded)
 
 
-def _with_memory(groups: Sequence[Group], memory: int | None) -> list[Group]:
+def _with_memory(groups: Sequence[RunGroup], memory: int | None) -> list[RunGroup]:
     """Select the groups of one size, and those without a memory, under labels without the size."""
     if memory is None:
         return list(groups)

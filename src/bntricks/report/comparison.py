@@ -1,8 +1,5 @@
-"""Two methods compared seed by seed: the gain with its interval, what it says in words, and one
-picture of what each method knows of old and new classes. Every word about a gain follows from its
-interval."""
-
-from __future__ import annotations
+"""Two methods compared seed by seed: the gain with its interval, in words, and in a picture of
+accuracy on old and new classes. Every word about a gain follows from its interval."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from functools import partial
 import altair as alt
 
 from bntricks.report.figures.figure import ACCURACY, TIP_SEEDS, Figure, Row, titled
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
 from bntricks.runs.record.metrics import metric_title
@@ -38,14 +35,14 @@ PART_COLOURS = ("#009E73", "#E69F00")
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What one method has more of than another, in points of a metric."""
+    """A method's gain over another, in points of a metric."""
 
     metric: str
     difference: Estimate
 
     @property
     def sign(self) -> int:
-        """That of the interval as it is printed; 0 if it includes 0, or if there is none."""
+        """The sign of the interval as printed; 0 if it includes 0, or if there is none."""
         low, high = self.difference.low, self.difference.high
         if low is None or high is None:
             return 0
@@ -65,7 +62,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A method, one it is compared with, and its gains over that."""
+    """A method's gains over another."""
 
     method: str
     other: str
@@ -77,7 +74,7 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """What the intervals say."""
+        """The conclusion from the intervals."""
         if self.seeds < 2:
             return "one seed has no interval, so this shows nothing yet"
         parts = []
@@ -91,7 +88,7 @@ class Comparison:
 
     @property
     def evidence(self) -> str:
-        """The gains and what they say, without the methods' names."""
+        """The gains and the conclusion, without the methods' names."""
         runs = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
         return f"{', '.join(map(str, self.gains))}, paired over {runs}; {self.finding}"
 
@@ -99,15 +96,15 @@ class Comparison:
         return f"{self.method} against {self.other}: {self.evidence}."
 
 
-def compare(method: Group, other: Group, metrics: Sequence[str]) -> Comparison:
-    """What the runs of one method gain over those of another with the same seeds."""
+def compare(method: RunGroup, other: RunGroup, metrics: Sequence[str]) -> Comparison:
+    """Compare the runs of one method with those of another with the same seeds."""
     sides = {m: [by_seed(each.records, m) for each in (method, other)] for m in metrics}
     gains = tuple(Gain(metric, difference(a, b)) for metric, (a, b) in sides.items())
     return Comparison(method.label, other.label, gains)
 
 
-def old_and_new(groups: Sequence[Group]) -> Figure:
-    """Accuracy on old and on new classes after the last task, by method."""
+def old_and_new(groups: Sequence[RunGroup]) -> Figure:
+    """Draw accuracy on old and on new classes after the last task, by method."""
     rows: list[Row] = []
     for group in groups:
         for part, metric in PARTS.items():

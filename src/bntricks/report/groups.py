@@ -23,7 +23,7 @@ _DEFAULTS = Config().model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RunGroup:
     """The runs of one method, stream and protocol, by seed."""
 
     label: str
@@ -61,22 +61,22 @@ class Group:
     def sd(self, name: str) -> float | None:
         return sd(self.values(name))
 
-    def differences(self, other: Group) -> set[str]:
+    def differences(self, other: RunGroup) -> set[str]:
         """List the options in which two groups differ, except those that one method lacks."""
         differing = {key for key in self.knobs if self.knobs[key] != other.knobs[key]}
         return differing if self.method == other.method else differing - self._unshared(other)
 
-    def comparable(self, other: Group) -> bool:
+    def comparable(self, other: RunGroup) -> bool:
         """Whether two groups differ in the method alone, and in options that one method lacks."""
         return not self.differences(other) - self._unshared(other)
 
-    def _unshared(self, other: Group) -> set[str]:
+    def _unshared(self, other: RunGroup) -> set[str]:
         memoryless = None in (self.knobs["memory"], other.knobs["memory"])
         owners = ("method", "memory") if memoryless else ("method",)
         return {"method", *Config.options(of=owners)}
 
 
-def group(records: Iterable[Record]) -> list[Group]:
+def group(records: Iterable[Record]) -> list[RunGroup]:
     """Group runs, with streams in alphabetical order and methods in the paper's."""
     by_protocol: dict[str, list[Record]] = {}
     for record in unique(records).values():
@@ -86,15 +86,15 @@ def group(records: Iterable[Record]) -> list[Group]:
     return sorted((_labelled(each, unlabelled) for each in unlabelled), key=_order)
 
 
-def by_stream(groups: Iterable[Group]) -> dict[str, list[Group]]:
+def by_stream(groups: Iterable[RunGroup]) -> dict[str, list[RunGroup]]:
     """Arrange groups by stream."""
-    streams: dict[str, list[Group]] = {}
+    streams: dict[str, list[RunGroup]] = {}
     for each in groups:
         streams.setdefault(each.stream, []).append(each)
     return streams
 
 
-def best(groups: Sequence[Group]) -> list[bool]:
+def best(groups: Sequence[RunGroup]) -> list[bool]:
     """Say, for each group, whether no comparable one has a higher mean ACC. Groups without rivals
     and joint training do not count."""
     accs = [each.mean("acc") or 0.0 for each in groups]
@@ -109,7 +109,7 @@ def best(groups: Sequence[Group]) -> list[bool]:
     return marks
 
 
-def cut_down_label(groups: Iterable[Group]) -> str:
+def cut_down_label(groups: Iterable[RunGroup]) -> str:
     """Return a remark for our numbers; empty if the data was complete."""
     kinds = {each.cut_down for each in groups}
     if True not in kinds:
@@ -122,7 +122,7 @@ def stream_title(name: str) -> str:
     return STREAMS.get(name, name)
 
 
-def _unlabelled(runs: Sequence[Record]) -> Group:
+def _unlabelled(runs: Sequence[Record]) -> RunGroup:
     first = runs[0]
     if len({len(record.accuracy) for record in runs}) > 1:
         raise UserError(
@@ -133,10 +133,10 @@ def _unlabelled(runs: Sequence[Record]) -> Group:
     knobs = first.config.model_dump(mode="json", exclude={"seed"})
     knobs["data"] = first.data.fingerprint
     ordered = tuple(sorted(runs, key=lambda record: record.seed))
-    return Group(first.method, "", first.method, first.stream, knobs, ordered)
+    return RunGroup(first.method, "", first.method, first.stream, knobs, ordered)
 
 
-def _labelled(own: Group, groups: Sequence[Group]) -> Group:
+def _labelled(own: RunGroup, groups: Sequence[RunGroup]) -> RunGroup:
     """Label groups by the options that distinguish those of one stream."""
     beside = [other for other in groups if other.stream == own.stream]
     telling = set().union(*(own.differences(other) for other in beside))
@@ -153,7 +153,7 @@ def _labelled(own: Group, groups: Sequence[Group]) -> Group:
     )
 
 
-def _usual(key: str, value: Any, beside: Sequence[Group]) -> bool:
+def _usual(key: str, value: Any, beside: Sequence[RunGroup]) -> bool:
     """Whether an option's value is the paper's or, if no group has that, the most frequent one."""
     values = [each.knobs[key] for each in beside]
     if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
@@ -165,7 +165,7 @@ def _in_brackets(name: str, remark: str) -> str:
     return f"{name} ({remark})" if remark else name
 
 
-def _data_text(own: Group, beside: Sequence[Group]) -> str:
+def _data_text(own: RunGroup, beside: Sequence[RunGroup]) -> str:
     """Say how many images there are to learn from, if that distinguishes the data."""
     counts = {each.knobs["data"]: each.records[0].data.images["train"] for each in beside}
     fingerprint = own.knobs["data"]
@@ -186,7 +186,7 @@ def _knob_text(key: str, value: Any) -> str:
     return f"{key.replace('_', ' ')} {'none' if value is None else value}"
 
 
-def _order(each: Group) -> tuple[Any, ...]:
+def _order(each: RunGroup) -> tuple[Any, ...]:
     rank = _paper_order().get(each.method, len(_paper_order()))
     return each.stream, rank, each.method, each.knobs["memory"] or 0, each.label
 

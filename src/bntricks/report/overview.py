@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from bntricks.paper import ScaleName, Side, Study
-from bntricks.report.groups import Group, by_stream, stream_title
+from bntricks.report.groups import RunGroup, by_stream, stream_title
 from bntricks.report.protocol import departures, groups_of
 from bntricks.report.verdicts import Judgement, Verdict
 
@@ -34,7 +34,7 @@ class Overview:
 
 
 def overview(
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     judgements: Sequence[Judgement],
     study: Study | None,
     scale: ScaleName | None,
@@ -61,7 +61,7 @@ def claims_title(study: Study) -> str:
     return "The paper's claims" if study.of_the_paper else "What the paper leaves open"
 
 
-def moved(study: Study, groups: Sequence[Group]) -> bool:
+def moved(study: Study, groups: Sequence[RunGroup]) -> bool:
     """Whether a study was run on none of the streams that its claims are about."""
     return not any(group.stream in study.streams for group in groups)
 
@@ -72,7 +72,7 @@ def _question(study: Study) -> str:
     return study.title if study.title.endswith("?") else f"{study.title}."
 
 
-def _scale(groups: Sequence[Group], scale: ScaleName | None) -> str:
+def _scale(groups: Sequence[RunGroup], scale: ScaleName | None) -> str:
     counts = sorted({len(group.records) for group in groups})
     seeds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     size = f"{seeds} seed{'s' * (seeds != '1')} a row" + (f", at {scale} scale" if scale else "")
@@ -92,7 +92,7 @@ def _claims(judgements: Sequence[Judgement]) -> str:
     return f"Of {counted(len(judgements), 'claim')}, {', '.join(parts)}." if parts else ""
 
 
-def _missing(groups: Sequence[Group], study: Study, scale: ScaleName) -> list[str]:
+def _missing(groups: Sequence[RunGroup], study: Study, scale: ScaleName) -> list[str]:
     streams = by_stream(groups)
     if moved(study, groups):
         own, here = (", ".join(map(stream_title, each)) for each in (study.streams, streams))
@@ -105,7 +105,7 @@ def _missing(groups: Sequence[Group], study: Study, scale: ScaleName) -> list[st
 
 
 def _missing_on(
-    stream: str, groups: Sequence[Group], study: Study, scale: ScaleName
+    stream: str, groups: Sequence[RunGroup], study: Study, scale: ScaleName
 ) -> Iterator[str]:
     """Say what a stream lacks, except pairs that are left out for their cost."""
     title, wanted = stream_title(stream), study.scale[scale].seeds

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, per_task
-from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.groups import RunGroup, group, stream_title
 from bntricks.report.records import by_seed, load_records
 from bntricks.report.statistics import difference
 from bntricks.report.tables.results import measured, p_value
@@ -20,7 +20,7 @@ from bntricks.runs.record import Record
 from bntricks.runs.record.metrics import chosen, metric_title
 
 Places = Path | str | Iterable[Path | str]
-Pair = tuple[Group, Group]
+Pair = tuple[RunGroup, RunGroup]
 """Each is the runs of one method and protocol."""
 SIDES = ("A", "B")
 UNPAIRED = "Runs of no common seed are not paired: there is no difference to estimate."
@@ -70,11 +70,11 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
         content = "".join((*tables, *map(figure_html, report.figures)))
         sections.append(Section(f"pair-{index}", report.title, content))
     summary = "What differs between A and B: differences are A minus B, paired by seed."
-    with writing(path):
+    with write_errors(path):
         commit({path: page_html("A and B", summary, sections, command).encode()})
 
 
-def labelled(pair: Pair) -> list[Group]:
+def labelled(pair: Pair) -> list[RunGroup]:
     """Label the groups by their sides, as variants, so that they look different."""
     return [
         replace(each, label=f"{side}: {each.method}", variant=side)

@@ -7,19 +7,19 @@ from itertools import combinations
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.paper import Entry, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import Group
+from bntricks.paper import PaperResult, ScaleName, Side, Study, load_reported
+from bntricks.report.groups import RunGroup
 from bntricks.runs.config import Config
 
 
-def paper_numbers(group: Group) -> Entry | None:
+def paper_numbers(group: RunGroup) -> PaperResult | None:
     """Find the paper's result of the same runs; None if the protocol differs."""
     if departures(group):
         return None
     return load_reported().find(group.method, group.stream, group.knobs["memory"])
 
 
-def departures(*groups: Group) -> list[str]:
+def departures(*groups: RunGroup) -> list[str]:
     """List each option that differs from the paper's, with all values and the paper's."""
     values: dict[tuple[str, str], dict[str, None]] = {}
     for group in groups:
@@ -29,7 +29,7 @@ def departures(*groups: Group) -> list[str]:
     return [*texts, "cut-down data"] if any(group.cut_down for group in groups) else texts
 
 
-def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
+def _departures(group: RunGroup) -> Iterator[tuple[str, str, str]]:
     """List our values and the paper's, by option."""
     default, reported = Config().model_dump(mode="json"), load_reported()
     skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
@@ -46,7 +46,7 @@ def _departures(group: Group) -> Iterator[tuple[str, str, str]]:
         yield "memory", str(group.knobs["memory"]), str(reported.memory[group.stream])
 
 
-def protocol_notes(groups: Iterable[Group]) -> list[str]:
+def protocol_notes(groups: Iterable[RunGroup]) -> list[str]:
     """Explain why rows lack the paper's numbers, if any do."""
     texts = departures(*groups)
     if not texts:
@@ -54,7 +54,9 @@ def protocol_notes(groups: Iterable[Group]) -> list[str]:
     return [f"Without the paper's numbers where the protocol differs: {', '.join(texts)}."]
 
 
-def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group]) -> list[Group]:
+def groups_of(
+    study: Study, scale: ScaleName, side: Side, groups: Sequence[RunGroup]
+) -> list[RunGroup]:
     """Find the runs of one side, by its method, its stream, and its variant of the study."""
     wanted = study.variable(scale, side)
     return [
@@ -65,13 +67,15 @@ def groups_of(study: Study, scale: ScaleName, side: Side, groups: Sequence[Group
     ]
 
 
-def _has(group: Group, key: str, value: Any) -> bool:
+def _has(group: RunGroup, key: str, value: Any) -> bool:
     """Whether these runs have this value; runs without a memory have any size."""
     unused = group.knobs["memory"] is None and key in Config.options(of="memory")
     return unused or bool(group.knobs[key] == value)
 
 
-def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[str, tuple[Any, Any]]:
+def changes(
+    study: Study, scale: ScaleName, side: Side, group: RunGroup
+) -> dict[str, tuple[Any, Any]]:
     """List options that decide results and differ from the study's: our value, and the study's."""
     stream = side.stream if side.stream in study.streams else study.streams[0]
     default = Config().model_dump(mode="json")
@@ -90,7 +94,7 @@ def changes(study: Study, scale: ScaleName, side: Side, group: Group) -> dict[st
 
 
 def changed_protocol(
-    groups: Sequence[Group], study: Study | None, scale: ScaleName | None
+    groups: Sequence[RunGroup], study: Study | None, scale: ScaleName | None
 ) -> list[str]:
     """Note how runs of a study differ from its protocol, if they do."""
     if study is None or scale is None or not study.streams:
@@ -106,7 +110,7 @@ def changed_protocol(
     return [f"Not the study's own protocol: {', '.join(found)}."] if found else []
 
 
-def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
+def is_smoke(study: Study, scale: ScaleName, side: Side, group: RunGroup) -> bool:
     """Whether a group's options are those of the smoke scale, in a report of another."""
     if "smoke" not in study.scale:
         return False
@@ -119,7 +123,7 @@ def is_smoke(study: Study, scale: ScaleName, side: Side, group: Group) -> bool:
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
-def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[Group]]) -> None:
+def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[RunGroup]]) -> None:
     """Refuse sides of several groups, or that differ in more than methods and variants."""
     varied = {"hyper"} | {key for variant in study.variants for key in variant.values(scale)}
     for matching in sides:
@@ -129,7 +133,7 @@ def check_one_protocol(study: Study, scale: ScaleName, sides: Sequence[Sequence[
         _refuse(a, b, a.differences(b) - varied)
 
 
-def _refuse(a: Group, b: Group, keys: set[str]) -> None:
+def _refuse(a: RunGroup, b: RunGroup, keys: set[str]) -> None:
     """Refuse two groups that differ in any of these options."""
     differences = [f"{key} ({a.knobs[key]} and {b.knobs[key]})" for key in sorted(keys - {"data"})]
     if "data" in keys:
@@ -142,7 +146,7 @@ def _refuse(a: Group, b: Group, keys: set[str]) -> None:
         )
 
 
-def _first_run(group: Group) -> str:
+def _first_run(group: RunGroup) -> str:
     record = group.records[0]
     where = "" if record.path is None else f" ({record.path})"
     return f"{record.method} on {record.stream}, seed {record.seed}{where}"

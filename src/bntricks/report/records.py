@@ -58,7 +58,7 @@ def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
 
 
 def read_all(paths: Path | str | Iterable[Path | str]) -> list[Record]:
-    """The newest record of each run in these places."""
+    """Load the newest record of each run in these places."""
     places = [paths] if isinstance(paths, str | Path) else paths
     files = [file for path in places for file in _record_files(Path(path))]
     if not files:

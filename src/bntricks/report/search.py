@@ -18,7 +18,7 @@ from bntricks.runs.record import Record
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SearchCell:
     """Values of the searched options, and the runs with them."""
 
     knobs: dict[str, Any]
@@ -42,16 +42,16 @@ class Cell:
 class SearchResult:
     """The result of a search, cell by cell in the order of the search."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[SearchCell, ...]
 
     @property
-    def ranked(self) -> list[Cell]:
+    def ranked(self) -> list[SearchCell]:
         """The cells whose runs have all finished, best first; of two equal ones, the earlier."""
         whole = [cell for cell in self.cells if cell.records and not cell.failed]
         return sorted(whole, key=lambda cell: -(cell.acc or 0.0))
 
     @property
-    def best(self) -> Cell | None:
+    def best(self) -> SearchCell | None:
         return next(iter(self.ranked), None)
 
     @property
@@ -188,5 +188,5 @@ def _knob(value: Any) -> TableCell:
     return TableCell(worded(value), float(value) if is_number else None)
 
 
-def _acc(cell: Cell, *, bold: bool) -> TableCell:
+def _acc(cell: SearchCell, *, bold: bool) -> TableCell:
     return replace(number(cell.acc, sd=cell.sd), bold=bold)

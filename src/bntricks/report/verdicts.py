@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bntricks.paper import Claim, Entry, Number, ScaleName, Side, Study, load_reported
-from bntricks.report.groups import Group
+from bntricks.paper import Claim, Number, PaperResult, ScaleName, Side, Study, load_reported
+from bntricks.report.groups import RunGroup
 from bntricks.report.protocol import changes, check_one_protocol, groups_of, is_smoke
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, contrast, equivalent, estimate, holm, welch
@@ -84,7 +84,7 @@ class Judgement:
     more than the claim is about: by rounding, which training amplifies."""
 
 
-def verdicts(study: Study, scale: ScaleName, groups: Sequence[Group]) -> list[Judgement]:
+def verdicts(study: Study, scale: ScaleName, groups: Sequence[RunGroup]) -> list[Judgement]:
     """Judge each claim of the study by its existing runs at this scale."""
     judgements = [_judge(study, scale, claim, groups) for claim in study.claims]
     adjusted = holm([judgement.p for judgement in judgements])
@@ -115,7 +115,7 @@ def _is_nothing(judgement: Judgement) -> bool:
     return nothing and judgement.claim.margin is None
 
 
-def paper_entry(study: Study, side: Side) -> Entry | None:
+def paper_entry(study: Study, side: Side) -> PaperResult | None:
     """Find the paper's result of one side; None if its tables do not have it."""
     if "paper" not in study.scale:
         return None
@@ -151,7 +151,7 @@ def _paper_numbers(study: Study, claim: Claim) -> list[tuple[float, Number]] | N
     return numbers
 
 
-def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[Group]) -> Judgement:
+def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[RunGroup]) -> Judgement:
     sides = [
         (weight, side, groups_of(study, scale, side, groups)) for weight, side in claim.terms()
     ]
@@ -217,7 +217,7 @@ def _computed_alike(sides: Sequence[Sequence[Record]]) -> list[list[Record]]:
     return [list(side.values()) for side in chosen]
 
 
-def _tested_by(claim: Claim, matching: Sequence[Group]) -> tuple[Record, ...]:
+def _tested_by(claim: Claim, matching: Sequence[RunGroup]) -> tuple[Record, ...]:
     """Return the runs of one side that finished after the claim was written down."""
     records = matching[0].records if matching else ()
     if (written := claim.after) is None:

@@ -29,7 +29,7 @@ from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build, train
-from bntricks.streams import Report, Stream
+from bntricks.streams import OnProgress, Stream
 from bntricks.system.devices import near, take
 from bntricks.training.backend import arithmetic, check_device, compile_passes
 from bntricks.training.checkpoint import Checkpoints, State
@@ -67,7 +67,7 @@ def check_on(
     *,
     parts: Sequence[str] = (),
     methods: Sequence[str] = (),
-    report: Report = lambda what, done, total: None,
+    report: OnProgress = lambda what, done, total: None,
 ) -> Iterator[DeviceCheck]:
     """Check a device, in all parts and with all methods or only with these."""
     check_device(device)
@@ -263,6 +263,6 @@ class _Stopping(Checkpoints):
 
 
 def in_a_line(error: Exception) -> str:
-    """What went wrong, with the place in the user's own code if it is there."""
+    """Describe an error in one line, with the place in the user's own code if it is there."""
     text = own_fault(error) or str(error).strip() or type(error).__name__
     return text.splitlines()[0]

@@ -23,7 +23,7 @@ REVISION = 1
 """Increased whenever the same configuration would train to different bits than before."""
 
 
-class Subject(Options):
+class SubjectOptions(Options):
     """What runs are compared by."""
 
     method: Annotated[str, Option("subject", study_flag=False)] = "er-bnt"
@@ -108,7 +108,7 @@ def _device(name: str) -> str:
 
 
 # Fields of the last base come first.
-class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subject):
+class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, SubjectOptions):
     """What is trained, on what, and how."""
 
     device: Annotated[str, AfterValidator(_device), Option("computation", study_flag=False)] = "cpu"

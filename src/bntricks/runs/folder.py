@@ -229,7 +229,7 @@ def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink)
 
 
 def _asked(folder: Path) -> tuple[Config, Request, str] | None:
-    """Load what was asked for, and the run's name; None if that is missing or damaged. Earlier
+    """Load the request of a run and its name; None if they are missing or damaged. Earlier
     versions wrote no checksum, and named only the folder."""
     try:
         values = unpack_json(text_bytes(folder / REQUEST), unsigned=True)

@@ -8,7 +8,7 @@ import safetensors.torch as safe
 from torch import nn
 
 from bntricks.errors import UserError
-from bntricks.files import parse_tensors, reading, regular_bytes, shown, write_atomically
+from bntricks.files import parse_tensors, read_errors, regular_bytes, shown, write_atomically
 from bntricks.networks.registry import check_named
 from bntricks.runs.record import Record
 from bntricks.runs.train import build
@@ -37,7 +37,7 @@ def load(record: Record, stream: Stream, *, net: str | None = None) -> nn.Module
     path = record.path / NAME
     check_named(record.config.net, net, record.path)
     network = build(record.config.model_copy(update={"device": "cpu"}), stream).net
-    with reading(path):
+    with read_errors(path):
         content = regular_bytes(path)
     try:
         network.load_state_dict(parse_tensors(content)[0])

@@ -164,7 +164,7 @@ def _train(
 
 
 def is_chance(accuracy: Sequence[float | None], stream: Stream) -> bool:
-    """Whether these accuracies, of tasks so far, are about those of guessing."""
+    """Whether the accuracies of all tasks so far are about those of guessing."""
     known = {task: own for task, own in enumerate(accuracy) if own is not None}
     classes = sum(len(stream[task].classes) for task in known)
     return fmean(known.values()) <= 150 / classes

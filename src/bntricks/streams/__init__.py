@@ -3,7 +3,7 @@ one of images in memory, `rearrange` another of its images, and STREAMS lists th
 """
 
 from bntricks.streams.augment import View
-from bntricks.streams.files.progress import Report
+from bntricks.streams.files.progress import OnProgress
 from bntricks.streams.rearrange import rearrange
 from bntricks.streams.registry import STREAMS, StreamInfo, open_stream
 from bntricks.streams.sources.arrays import from_arrays
@@ -12,7 +12,7 @@ from bntricks.streams.stream import Images, Stream, Task
 __all__ = [
     "STREAMS",
     "Images",
-    "Report",
+    "OnProgress",
     "Stream",
     "StreamInfo",
     "Task",

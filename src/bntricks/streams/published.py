@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown
+from bntricks.files import read_errors, shown
 from bntricks.streams.files.archive import Folder, Tar, Zip, archive_digest
 from bntricks.streams.files.dataset import Plan, cached, scaled_pad
 from bntricks.streams.files.download import fetch
@@ -105,7 +105,7 @@ def _locate(published: Published, data: Path) -> Folder | Tar | Zip:
     """Find the data set's folder or archive: `data` itself, or in it."""
     folder, archive = published.folder, published.archive
     contents = f"{folder}/ or {archive}, or leave it out to download"
-    with reading(data):
+    with read_errors(data):
         if data.is_file() and data.name.endswith(Path(archive).suffix):
             return published.open_archive(data, folder)
         check_folder(data, contents)

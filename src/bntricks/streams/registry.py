@@ -19,7 +19,7 @@ from bntricks.errors import UserError
 from bntricks.files import expanded
 from bntricks.plugins.registry import Registry
 from bntricks.streams.apply import HELD_OUT, apply_options
-from bntricks.streams.files.progress import Report, Warn, silent
+from bntricks.streams.files.progress import OnProgress, Warn, silent
 from bntricks.streams.rearrange import ClassOrder, check_choices, plain_choice
 from bntricks.streams.stream import Stream
 
@@ -64,7 +64,7 @@ class OpenOptions:
     classes_per_task: int | None = None
     tasks: Sequence[Sequence[str]] | None = None
     held_out: float = HELD_OUT
-    report: Report = silent
+    report: OnProgress = silent
     """Called with the progress of the work."""
     warn: Warn = warnings.warn
     """Called with a sentence about anything that was repaired."""
@@ -149,7 +149,7 @@ def open_stream(
     blurry: float = 0.0,
     held_out: float = HELD_OUT,
     validation: float | None = None,
-    report: Report | None = None,
+    report: OnProgress | None = None,
     warn: Warn = warnings.warn,
 ) -> Stream:
     """Open a stream by its name (one of STREAMS).

@@ -36,7 +36,7 @@ from bntricks.runs.request import Request, Track
 from bntricks.runs.resolve import resolve
 from bntricks.runs.train import build, train
 from bntricks.seeds import borrowed_generators, seed_globally
-from bntricks.streams import Report, Stream
+from bntricks.streams import OnProgress, Stream
 from bntricks.streams.registry import OPENERS, STREAMS
 from bntricks.sweeps.local import Failure, sweep
 from bntricks.sweeps.plan import step_seconds
@@ -74,7 +74,7 @@ QUICK_MOMENTUM = 0.99
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Something that is registered, and the option that chooses it."""
+    """A registered entry, and the option that chooses it."""
 
     kind: str
     name: str
@@ -82,7 +82,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one part of the contract found about a subject."""
+    """The result of one part of the contract for a subject."""
 
     subject: Subject
     part: Part
@@ -92,8 +92,7 @@ class Finding:
 
 
 def subjects(names: Sequence[str] = ()) -> list[Subject]:
-    """Everything that a user has registered, or with these names; all that ships if there is
-    nothing of the user's."""
+    """List what a user has registered, or these names; by default all that ships."""
     found = [Subject(kind, name) for kind, registry in KINDS.items() for name in registry.entries()]
     if unknown := set(names) - {subject.name for subject in found}:
         raise UserError(f"nothing of this name is registered: {', '.join(sorted(unknown))}")
@@ -108,9 +107,9 @@ def check_contract(
     *,
     parts: Sequence[str] = (),
     data: Path | None = None,
-    report: Report = lambda what, done, total: None,
+    report: OnProgress = lambda what, done, total: None,
 ) -> Iterator[Finding]:
-    """Try each of these in small runs: all parts of the contract, or only some."""
+    """Try each subject in small runs, in all parts of the contract or some."""
     check_parts(parts, PARTS)
     for done, subject in enumerate(chosen):
         report(f"{subject.kind} {subject.name}", done, len(chosen))
@@ -138,7 +137,7 @@ def _findings(subject: Subject, parts: Sequence[Part], data: Path | None) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """A small run of a subject, and how it ended in this process."""
+    """A small run of a subject, and its result in this process."""
 
     config: Config
     """As it was asked for."""
@@ -165,7 +164,7 @@ class _Trial:
 
 
 def _compared(finding: Finding, expected: dict[str, Any], ending: dict[str, Any]) -> Finding:
-    """The finding, broken if a run has ended differently."""
+    """Return the finding, broken if a run ended differently."""
     other = [name for name, value in expected.items() if ending[name] != value]
     if not other:
         return finding
@@ -179,7 +178,7 @@ def _again(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _every_step(trial: _Trial, finding: Finding) -> Finding:
-    """In tasks long enough that tracking passes are left out."""
+    """Compare tracking in every step with deferred tracking, in tasks long enough for that."""
     stream, used = trial.stream[:2], trial.used
     net = trial.learner.net
     with suppress(UserError):  # unless the network has a momentum of its own
@@ -199,7 +198,7 @@ def _interrupted(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _loaded(trial: _Trial, finding: Finding) -> Finding:
-    """A fresh learner that is given what the other one saves answers alike."""
+    """Check that a fresh learner with the saved state of another answers alike."""
     loaded = build(trial.used, trial.stream)
     loaded.load_state_dict(unpack(pack(trial.learner.state_dict())))
     x = trial.stream[0].test.x
@@ -233,7 +232,7 @@ def _devices(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _options(trial: _Trial, finding: Finding) -> Finding:
-    """Each option changes what is learned or tested, or is refused."""
+    """Check that each option changes what is learned or tested, or is refused."""
     if finding.subject.kind != "stream":
         return replace(finding, outcome="not here", note="it is no stream")
     before, ignored = trial.stream.fingerprint, []
@@ -251,7 +250,7 @@ def _options(trial: _Trial, finding: Finding) -> Finding:
 
 
 def _other_options(stream: Stream) -> dict[str, dict[str, Any]]:
-    """Values of each option that this stream does not have."""
+    """Return values of each option that this stream does not have."""
     other = 2 if all(len(task.classes) == 1 for task in stream) else 1
     images = max(int(task.train.y.bincount().max()) for task in stream)
     return {
@@ -297,7 +296,7 @@ def _listed(matrix: Sequence[Sequence[float | None]]) -> list[list[float | None]
 
 
 def _cut(stream: Stream) -> list[Any]:
-    """Which classes come when, with how many images of which size."""
+    """Describe which classes come when, with how many images of which size."""
     return [
         (task.classes, len(task.train), len(task.test), tuple(task.train.x.shape[1:]))
         for task in stream

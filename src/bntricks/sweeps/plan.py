@@ -140,8 +140,8 @@ def choose(study: Study, scale: ScaleName, records: Sequence[Record]) -> list[Re
 
 
 def _of_one_data(runs: Sequence[Record], scale: ScaleName) -> list[Record]:
-    """Of each stream, the runs on the images that most of them learned; but for the lite scale, on
-    the complete data if there are any."""
+    """Select, for each stream, the runs on the images that most of them learned; except at the lite
+    scale, those on the complete data if there are any."""
     data = Counter((run.stream, run.data.cut_down, run.data.fingerprint) for run in runs)
     ranked = sorted(data, key=lambda each: (each[1] and scale != "lite", -data[each]))
     chosen: dict[str, str] = {}
@@ -153,8 +153,8 @@ def _of_one_data(runs: Sequence[Record], scale: ScaleName) -> list[Record]:
 def _planned(
     study: Study, scale: ScaleName, streams: Sequence[str], records: Sequence[Record]
 ) -> list[Record]:
-    """Those with a configuration of the study, whatever their seed and wherever they were computed.
-    A method of the user's own that is not imported is taken as it is."""
+    """Select runs with a configuration of the study, of any seed and machine. A method of the
+    user's own that is not imported counts as it is."""
     wanted: dict[tuple[str, str], list[Config]] = {}
     unknown = set()
     for config in _on_streams(study, study.configs(scale, seeds=1, costly=True), streams):
@@ -174,7 +174,7 @@ def _planned(
 
 
 def _as_recorded(config: Config) -> Config:
-    """The configuration in the record of this run, but for files of the user's own."""
+    """Return the configuration in a run's record, without files of the user's own."""
     from bntricks.runs.readings import recipe
     from bntricks.runs.resolve import normalised
     from bntricks.streams.registry import OPENERS, STREAMS
@@ -187,8 +187,8 @@ def _as_recorded(config: Config) -> Config:
 
 
 def complete(configs: Sequence[Config], request: Request) -> list[Record] | None:
-    """The records of these runs, if all are there and of the complete official data: that is the
-    same wherever it comes from, so it need not be fetched to know it."""
+    """Return the records of these runs if all are there, on the complete official data, which need
+    not be fetched then."""
     from bntricks.report.records import read_all
     from bntricks.streams.registry import STREAMS
 

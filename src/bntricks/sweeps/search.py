@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from bntricks.errors import UserError, did_you_mean
-from bntricks.report.search import Cell, SearchResult
+from bntricks.report.search import SearchCell, SearchResult
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
 from bntricks.sweeps.local import Failure, sweep
@@ -76,7 +76,7 @@ class Search:
         for index, knobs in enumerate(self.cells):
             own = results[index::count]
             records = tuple(result for result in own if not isinstance(result, Failure))
-            cells.append(Cell(knobs, records, failed=len(own) - len(records)))
+            cells.append(SearchCell(knobs, records, failed=len(own) - len(records)))
         return SearchResult(tuple(cells))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
-    from bntricks.streams.files.progress import Report
+    from bntricks.streams.files.progress import OnProgress
 
 
 class Event(TypedDict, total=False):
@@ -61,7 +61,7 @@ def warning(sink: Sink) -> Callable[[str], None]:
     return lambda text: sink({"event": "warning", "text": text})
 
 
-def reported(sink: Sink) -> Report:
+def reported(sink: Sink) -> OnProgress:
     """Make a function that sends the progress of other work to the sink."""
     return lambda what, done, total: sink(
         {"event": "data", "what": what, "done": done, "total": total}

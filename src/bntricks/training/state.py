@@ -26,7 +26,7 @@ from bntricks.recipes.language import Method
 from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.options import TrainingOptions
 from bntricks.seeds import Generators
-from bntricks.streams.files.progress import Report, silent
+from bntricks.streams.files.progress import OnProgress, silent
 from bntricks.system.devices import device_of, to_device
 from bntricks.training.distributed import ALONE, Ranks
 from bntricks.training.optimisers import Optimiser
@@ -91,7 +91,7 @@ class State:
     """The course of the learning rate over a task."""
     tasks: int | None = None
     """The number of tasks, for methods that share out their memory in advance."""
-    report: Report = silent
+    report: OnProgress = silent
     lesson: Lesson = field(default_factory=Lesson)
     teacher: nn.Module | None = None
     """The network before this task."""

@@ -1,7 +1,5 @@
-"""Networks that were trained elsewhere, by name. An entry makes the network, and says how its
-weights were shown images and under which licence they come."""
-
-from __future__ import annotations
+"""Pretrained networks by name. An entry makes the network, and describes how its weights were shown
+images and their licence."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +29,7 @@ class ImageInput:
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """A network that was trained elsewhere. Its last linear layer will be replaced."""
+    """A pretrained network, whose last linear layer is replaced."""
 
     net: nn.Module
     input: ImageInput | None = None
@@ -50,8 +48,8 @@ LIBRARIES: dict[str, Callable[[str, bool], Backbone]] = {}
 
 
 def find_backbone(name: str) -> Builder:
-    """Find what makes this backbone: an entry of the registry, or LIBRARY:NAME. A name is never a
-    place that code or weights are fetched from."""
+    """Find the maker of this backbone: an entry of the registry, or LIBRARY:NAME. Names never say
+    where code or weights are fetched from."""
     entries = BACKBONES.entries()
     library, _, own = name.partition(":")
     if name in entries:

@@ -1,7 +1,5 @@
 """EfficientNet-Lite0 (49 BatchNorm layers), whose ImageNet weights come with a Python package."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from bntricks.errors import UserError

@@ -1,8 +1,6 @@
 """The networks of timm and torchvision, if these are installed. Weights come from their caches, or
 are downloaded by them. How images are prepared is what they say of the weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -56,7 +54,7 @@ LIBRARIES |= {"timm": from_timm, "torchvision": from_torchvision}
 
 @contextmanager
 def _library(name: str, network: str) -> Iterator[Any]:
-    """Import the library, and turn whatever goes wrong within into one line."""
+    """Import the library, and turn any failure within into one line."""
     option = {"option": "backbone", "value": f"{name}:{network}"}
     try:
         library = import_module(name)

@@ -1,6 +1,6 @@
-"""The explorer as a part of a page: a slider over the newest task's share of φ, charts that follow
-it, and, without scripts, a picture and the measured numbers. Measured points are marked; what lies
-between two of them is interpolated and says so."""
+"""The explorer in a page: a slider over the newest task's share of φ, charts that follow it, and,
+without scripts, a picture and the measured numbers. Measured points are marked; values between them
+are interpolated."""
 
 import json
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from bntricks.files import commit, writing
+from bntricks.files import commit, write_errors
 from bntricks.report.comparison import NEWEST, OLD, PART_COLOURS
-from bntricks.report.explorer.scenes import Line, Scene, plain
+from bntricks.report.explorer.scenes import MethodLine, Scene, plain
 from bntricks.report.figures.figure import VEGA_LITE, WIDTH
 from bntricks.report.page.html import Section, data_script, details, page_html, table_html
 from bntricks.report.tables.table import Cell, Table, number
@@ -54,14 +54,14 @@ STILL: dict[str, Any] = {
 
 def write_explorer(scenes: Sequence[Scene], path: Path, command: str | None = None) -> Path:
     """Write the explorer as a page of its own."""
-    with writing(path):
+    with write_errors(path):
         page = page_html(TITLE, sentence(scenes[0].pair), [section(scenes)], command)
         commit({path: page.encode()})
     return path
 
 
-def sentence(pair: tuple[Line, Line]) -> str:
-    """What the share does to both methods, computed."""
+def sentence(pair: tuple[MethodLine, MethodLine]) -> str:
+    """Say in a sentence what the share does to both methods."""
     first, last = ([line.points[end] for line in pair] for end in (0, -1))
     moves = [
         f"{line.name} goes from {low.acc:.0f}% to {high.acc:.0f}%"
@@ -75,7 +75,7 @@ def sentence(pair: tuple[Line, Line]) -> str:
 
 
 def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Section:
-    """The explorer as a section of a page."""
+    """Render the explorer as a section of a page."""
     pair = scenes[0].pair
     charts = {BARS: bars(pair), CURVE: curve(pair), TASKS: tasks(pair)}
     start = start_of(pair)
@@ -106,7 +106,7 @@ def section(scenes: Sequence[Scene], title: str = "Move the statistics") -> Sect
 
 
 def numbers(scene: Scene) -> Table:
-    """Every measured point."""
+    """Tabulate every measured point."""
     rows = [
         (
             Cell(line.name),
@@ -121,15 +121,16 @@ def numbers(scene: Scene) -> Table:
     return Table(f"Accuracy in percent, {scene.title}", columns, tuple(rows))
 
 
-def start_of(pair: tuple[Line, Line]) -> float:
-    """The share, measured of both, that is nearest to the second one's own φ, or to balance."""
+def start_of(pair: tuple[MethodLine, MethodLine]) -> float:
+    """Return the share, measured for both methods, that is nearest to the second one's own φ or to
+    balance."""
     first, second = ({point.share for point in line.points} for line in pair)
     own = BALANCED if pair[1].own is None else pair[1].own
     return min(first & second or second, key=lambda share: abs(share - own))
 
 
-def _said(pair: tuple[Line, Line], share: float) -> str:
-    """The state of the charts in words."""
+def _said(pair: tuple[MethodLine, MethodLine], share: float) -> str:
+    """Describe the state of the charts in words."""
     parts = [
         f"{line.name} recognises {at.old:.0f}% of the old classes and {at.newest:.0f}% of the "
         "newest"
@@ -138,8 +139,8 @@ def _said(pair: tuple[Line, Line], share: float) -> str:
     return f"At {share:.0%} (measured): {'; '.join(parts)}."
 
 
-def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
-    """What the charts draw at a measured share; `explorer.js` makes the same for any."""
+def rows_of(pair: tuple[MethodLine, MethodLine], share: float) -> Rows:
+    """Return the data of the charts at a measured share; `explorer.js` computes those of any."""
     here = [(line, line.nearest(share)) for line in pair]
     return {
         "now": [
@@ -161,8 +162,8 @@ def rows_of(pair: tuple[Line, Line], share: float) -> Rows:
     }
 
 
-def bars(pair: tuple[Line, Line]) -> Any:
-    """Accuracy on old and newest classes, by method."""
+def bars(pair: tuple[MethodLine, MethodLine]) -> Any:
+    """Draw accuracy on old and newest classes, by method."""
     base = alt.Chart(alt.NamedData("now")).encode(
         y=alt.Y("method:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.3)),
         yOffset=alt.YOffset("part:N", sort=[OLD, NEWEST]),
@@ -176,8 +177,8 @@ def bars(pair: tuple[Line, Line]) -> Any:
     return alt.layer(bar, words).properties(height=HEIGHT)
 
 
-def curve(pair: tuple[Line, Line]) -> Any:
-    """ACC by the share: what was measured, and where the slider is."""
+def curve(pair: tuple[MethodLine, MethodLine]) -> Any:
+    """Draw ACC by the share: the measured points, and the slider's place."""
     x = alt.X("share:Q", title="newest task's share", axis=alt.Axis(format="%", tickCount=6))
     y = alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(zero=False, nice=True, padding=8))
     base = alt.Chart(alt.NamedData("curve")).encode(x=x, y=y, color=_by_method(pair))
@@ -192,8 +193,8 @@ def curve(pair: tuple[Line, Line]) -> Any:
     return alt.layer(rule, line, dot, ring).properties(height=HEIGHT)
 
 
-def tasks(pair: tuple[Line, Line]) -> Any:
-    """Accuracy on each task."""
+def tasks(pair: tuple[MethodLine, MethodLine]) -> Any:
+    """Draw accuracy on each task."""
     base = alt.Chart(alt.NamedData("tasks")).encode(
         x=alt.X("task:O", title="task, in the order learned", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("method:N", sort=None),
@@ -204,7 +205,9 @@ def tasks(pair: tuple[Line, Line]) -> Any:
     return base.mark_bar().properties(height=160)
 
 
-def _by_method(pair: tuple[Line, Line], channel: Any = alt.Color, part: str = "colour") -> Any:
+def _by_method(
+    pair: tuple[MethodLine, MethodLine], channel: Any = alt.Color, part: str = "colour"
+) -> Any:
     lines = dict.fromkeys(pair)
     scale = alt.Scale(
         domain=[line.name for line in lines], range=[getattr(line, part) for line in lines]
@@ -217,7 +220,7 @@ def _tip(field: str, title: str, form: str = ".1f") -> alt.Tooltip:
 
 
 def _pane(name: str, chart: Any, rows: Rows) -> str:
-    """A chart: a picture of it until a script draws it, and its spec for that script."""
+    """Render a chart as a picture, and its spec for the script that replaces it."""
     empty = name == TASKS and not rows["tasks"]
     spec = {**chart.to_dict(), "description": CAPTIONS[name], "datasets": rows}
     del spec["config"], spec["$schema"]

@@ -1,5 +1,5 @@
-"""What the explorer shows: of runs that were probed for it, accuracy by the newest task's share of
-φ. Methods stand in one scene if they learned the same images under the same protocol."""
+"""The data of the explorer: accuracy by the newest task's share of φ, from runs with that probe.
+Methods are in one scene if they learned the same images under the same protocol."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from bntricks.errors import UserError
 from bntricks.paper import load_reported
 from bntricks.report.commands import run_command, words_of
 from bntricks.report.figures.looks import BNT, Look, looks
-from bntricks.report.groups import Group, group, stream_title
+from bntricks.report.groups import RunGroup, group, stream_title
 from bntricks.report.tables.table import drawable
 from bntricks.runs.record import Record
 
@@ -24,7 +24,7 @@ NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Mean accuracies in percent over seeds, with this share of the newest task in φ."""
+    """Mean accuracies in percent over seeds, at one share of the newest task in φ."""
 
     share: float
     old: float
@@ -34,8 +34,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A method, and what its networks recognise by the share."""
+class MethodLine:
+    """A method's points by share."""
 
     method: str
     name: str
@@ -48,7 +48,7 @@ class Line:
     command: str
 
     def nearest(self, share: float) -> Point:
-        """The measured point that is nearest to this share."""
+        """Return the measured point that is nearest to this share."""
         return min(self.points, key=lambda point: abs(point.share - share))
 
 
@@ -57,11 +57,12 @@ class Scene:
     """Methods that can be compared."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[MethodLine, ...]
 
     @property
-    def pair(self) -> tuple[Line, Line]:
-        """What is shown first: ER or another method and its BN Tricks form, else the first two."""
+    def pair(self) -> tuple[MethodLine, MethodLine]:
+        """The pair to show first: ER or another method and its BN Tricks form, else the first
+        two."""
         by_method = {line.method: line for line in reversed(self.lines)}
         bases = [m for m in ("er", *by_method) if m in by_method and m + BNT in by_method]
         if bases:
@@ -70,8 +71,9 @@ class Scene:
 
 
 def scenes(records: Iterable[Record]) -> list[Scene]:
-    """Every scene of these runs: ER and ER-BNT first, then what has most seeds and methods."""
-    clusters: list[list[Group]] = []
+    """Make every scene of these runs: ER and ER-BNT first, then those with most seeds and
+    methods."""
+    clusters: list[list[RunGroup]] = []
     for own in group(record for record in records if record.phi and record.phi.by_share):
         home = next((each for each in clusters if all(map(own.comparable, each))), None)
         if home is None:
@@ -91,7 +93,7 @@ def _order(scene: Scene) -> tuple[Any, ...]:
     return not of_er, -seeds, -len(scene.lines), scene.title
 
 
-def _scene(groups: Sequence[Group]) -> Scene:
+def _scene(groups: Sequence[RunGroup]) -> Scene:
     own = group(record for each in groups for record in each.records)
     title = drawable(stream_title(own[0].stream)) + _remark(groups[0])
     by_label = looks(own)
@@ -99,11 +101,11 @@ def _scene(groups: Sequence[Group]) -> Scene:
     return Scene(title, tuple(line for line in lines if line.points))
 
 
-def _line(own: Group, look: Look) -> Line:
+def _line(own: RunGroup, look: Look) -> MethodLine:
     titles = {**load_reported().titles, **PLAIN}
     first = own.records[0]
     shares = (record.new_share_of_phi for record in own.records)
-    return Line(
+    return MethodLine(
         method=own.method,
         name=drawable(titles.get(own.method, own.method)) + _remark(own),
         colour=look.colour,
@@ -115,8 +117,8 @@ def _line(own: Group, look: Look) -> Line:
     )
 
 
-def _remark(own: Group) -> str:
-    """What a label has beside the method's name, in brackets; empty if nothing."""
+def _remark(own: RunGroup) -> str:
+    """Return the remark in a label after the method's name, in brackets; empty if there is none."""
     return own.label.removeprefix(drawable(own.method))
 
 
@@ -138,6 +140,6 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def plain(scene: Scene) -> dict[str, Any]:
-    """The scene as plain values for a script."""
+    """Convert a scene to plain values for a script."""
     pair = [scene.lines.index(line) for line in scene.pair]
     return asdict(scene) | {"pair": pair}

@@ -17,7 +17,7 @@ from bntricks.report.figures.figure import (
     titled,
 )
 from bntricks.report.figures.panels import MOST_PANELS, PERCENT, by_method, facetted
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import Cell, Table, distinct, drawable
 from bntricks.runs.record import Record
@@ -32,7 +32,7 @@ WIDEST, PHONE = 760, 350
 """A figure outside the page, and one on a phone, in points."""
 
 
-def class_table(groups: Sequence[Group]) -> Table | None:
+def class_table(groups: Sequence[RunGroup]) -> Table | None:
     """Tabulate the accuracy of each class, a column for each group of runs that has it."""
     recorded = _recorded(groups)
     if not recorded:
@@ -51,7 +51,7 @@ def class_table(groups: Sequence[Group]) -> Table | None:
     return Table(title, ("Class", *recorded), tuple(rows))
 
 
-def confusion(groups: Sequence[Group]) -> Figure | None:
+def confusion(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw the percentage of each class's test images that are taken for each class, over all
     seeds; by task if there are too many classes."""
     recorded = _recorded(groups)
@@ -105,7 +105,7 @@ def confusion(groups: Sequence[Group]) -> Figure | None:
     )
 
 
-def _recorded(groups: Sequence[Group]) -> dict[str, list[Record]]:
+def _recorded(groups: Sequence[RunGroup]) -> dict[str, list[Record]]:
     """Return the runs that have confusions, by the label of their group."""
     recorded = {g.label: [r for r in g.records if r.confusion is not None] for g in groups}
     return {label: records for label, records in recorded.items() if records}

@@ -12,7 +12,7 @@ import altair as alt
 
 from bntricks.files import shown
 from bntricks.report.figures.looks import SHAPES, Look, looks
-from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.groups import RunGroup, cut_down_label, stream_title
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import drawable
 
@@ -86,7 +86,7 @@ def each(lists: Iterable[Sequence[Any]]) -> Iterator[tuple[int, tuple[Any, ...]]
     return enumerate(zip(*lists, strict=True), start=1)
 
 
-def spread(group: Group, values: Sequence[float | None]) -> Row:
+def spread(group: RunGroup, values: Sequence[float | None]) -> Row:
     """Return mean, standard deviation, and the band of one deviation; empty without values."""
     known = [value for value in values if value is not None]
     centre, width = mean(known), sd(known)
@@ -104,7 +104,7 @@ def fitting(rows: Sequence[Row]) -> tuple[float, float]:
     return low, max(high, low + 10)
 
 
-def titled(title: str, groups: Sequence[Group]) -> str:
+def titled(title: str, groups: Sequence[RunGroup]) -> str:
     """Title a figure of one stream."""
     return f"{title}, {stream_title(groups[0].stream)} {cut_down_label(groups)}".rstrip()
 
@@ -113,7 +113,7 @@ def of_stream(
     kind: str,
     title: str,
     text: str,
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     chart: Any,
     rows: list[Row],
     **more: Any,
@@ -123,18 +123,18 @@ def of_stream(
     return Figure(name, titled(title, groups), text, chart, rows, **more)
 
 
-def base(groups: Sequence[Group], rows: list[Row], **channels: Any) -> Any:
+def base(groups: Sequence[RunGroup], rows: list[Row], **channels: Any) -> Any:
     """Make the common part of a chart's layers: the rows of visible methods, in their colours."""
     chart = alt.Chart(alt.InlineData(values=rows)).transform_filter(NOT_HIDDEN)
     return chart.encode(color=by_label(alt.Color, groups, "colour"), **channels)
 
 
-def points(chart: Any, groups: Sequence[Group], size: int, **channels: Any) -> Any:
+def points(chart: Any, groups: Sequence[RunGroup], size: int, **channels: Any) -> Any:
     shape = by_label(alt.Shape, groups, "shape")
     return chart.mark_point(filled=True, size=size).encode(shape=shape, opacity=faded(), **channels)
 
 
-def by_label(channel: Any, groups: Sequence[Group], part: str) -> Any:
+def by_label(channel: Any, groups: Sequence[RunGroup], part: str) -> Any:
     """Make a channel that shows methods by this part of their looks."""
     own: dict[str, Look] = looks(groups)
     values = [getattr(look, part) for look in own.values()]

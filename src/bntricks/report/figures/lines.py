@@ -32,7 +32,7 @@ from bntricks.report.figures.figure import (
     tips,
 )
 from bntricks.report.figures.looks import looks
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 from bntricks.report.statistics import mean
 from bntricks.runs.record.phi import AtShare
 
@@ -49,7 +49,7 @@ TELLING = 0.1
 TASKS = alt.Scale(type="point", padding=0.25)
 
 
-def curves(groups: Sequence[Group]) -> Figure:
+def curves(groups: Sequence[RunGroup]) -> Figure:
     """Draw ACC over the tasks seen so far, after each task (Figure 3, left)."""
     rows = [
         {**row, "task": task}
@@ -63,7 +63,7 @@ def curves(groups: Sequence[Group]) -> Figure:
     return _lines("curves", "ACC after each task", text, groups, rows, x, tip)
 
 
-def per_task(groups: Sequence[Group]) -> Figure:
+def per_task(groups: Sequence[RunGroup]) -> Figure:
     """Draw the final accuracy on each task (Figures 5 and 6)."""
     rows = [
         {**spread(group, values), "task": task}
@@ -76,9 +76,9 @@ def per_task(groups: Sequence[Group]) -> Figure:
     return _lines("per-task", title, text, groups, rows, x, TIP_TASK, y_title=y_title)
 
 
-def over_memory(groups: Sequence[Group]) -> Figure | None:
+def over_memory(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw ACC over |M|, if a method was run with several sizes."""
-    sizes: dict[tuple[str, str], list[Group]] = {}
+    sizes: dict[tuple[str, str], list[RunGroup]] = {}
     for group in groups:
         if group.knobs["memory"] is not None:
             sizes.setdefault((group.method, group.variant), []).append(group)
@@ -100,7 +100,7 @@ def over_memory(groups: Sequence[Group]) -> Figure | None:
     return _lines("memory", "ACC over |M|", text, firsts, rows, x, tip)
 
 
-def over_share(groups: Sequence[Group]) -> Figure | None:
+def over_share(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw ACC over the newest task's share of φ, of runs with that probe."""
     rows, probed = [], []
     for group in groups:
@@ -124,7 +124,7 @@ def over_share(groups: Sequence[Group]) -> Figure | None:
     return _lines("share-of-phi", "ACC over the share of φ", text, probed, rows, x, tip)
 
 
-def cost(groups: Sequence[Group]) -> Figure | None:
+def cost(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw ACC against the passes of a step; None if a step costs all methods the same."""
     speed = ("forwards_per_step", "images_per_second")
     rows = [
@@ -155,7 +155,7 @@ def _lines(
     kind: str,
     title: str,
     text: str,
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     rows: list[Row],
     x: alt.X,
     tip: alt.Tooltip,
@@ -187,7 +187,7 @@ def _lines(
 
 
 def _ends(
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     rows: Sequence[Row],
     x_field: str,
     domain: tuple[float, float],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 from bntricks.report.protocol import departures
 
 BNT = "-bnt"
@@ -70,7 +70,7 @@ class Look:
         return self.colour != GREY
 
 
-def looks(groups: Sequence[Group]) -> dict[str, Look]:
+def looks(groups: Sequence[RunGroup]) -> dict[str, Look]:
     """Choose the look of each group, by its label. If there are more than eight coloured ones,
     variants of a method turn grey first, furthest from the paper's protocol before others; then
     methods without a BN Tricks form here, later ones first. Shapes are assigned separately to
@@ -101,7 +101,7 @@ def colour(method: str) -> str:
     return COLOURS.get(method) or SPARE[crc32(base.encode(errors="replace")) % len(SPARE)]
 
 
-def _ranks(groups: Sequence[Group]) -> dict[str, int]:
+def _ranks(groups: Sequence[RunGroup]) -> dict[str, int]:
     """Count, for each group, those of the same method that are nearer to the paper's protocol."""
     ranks: dict[str, int] = {}
     nearer = Counter[str]()
@@ -111,11 +111,11 @@ def _ranks(groups: Sequence[Group]) -> dict[str, int]:
     return ranks
 
 
-def _base(own: Group, groups: Sequence[Group]) -> str:
+def _base(own: RunGroup, groups: Sequence[RunGroup]) -> str:
     return own.method.removesuffix(BNT) if _paired(own, groups) else own.method
 
 
-def _paired(own: Group, groups: Sequence[Group]) -> bool:
+def _paired(own: RunGroup, groups: Sequence[RunGroup]) -> bool:
     """Whether the method's counterpart with or without BN Tricks is there too."""
     other = own.method.removesuffix(BNT) if own.method.endswith(BNT) else own.method + BNT
     return any((g.method, g.variant) == (other, own.variant) for g in groups)

@@ -15,7 +15,7 @@ from PIL import Image, ImageColor
 
 from bntricks.errors import UserError
 from bntricks.report.figures.figure import SHAPES, Figure, Row, faded, legend_pick
-from bntricks.report.groups import Group, cut_down_label, stream_title
+from bntricks.report.groups import RunGroup, cut_down_label, stream_title
 from bntricks.report.tables.table import distinct
 from bntricks.runs.record import Record, maps
 from bntricks.runs.record.maps import BiasedPhi, Map, Panel
@@ -42,7 +42,7 @@ HOW = (
 )
 
 
-def feature_maps(groups: Sequence[Group]) -> Iterator[Figure]:
+def feature_maps(groups: Sequence[RunGroup]) -> Iterator[Figure]:
     """Draw every map in the folders of these runs, of the first seed that has it."""
     for group in groups:
         for record in group.records:
@@ -55,7 +55,7 @@ def feature_maps(groups: Sequence[Group]) -> Iterator[Figure]:
                 yield from _overlaps(er, bnt)
 
 
-def _statistics(group: Group, record: Record, features: Map, measured: BiasedPhi) -> Figure:
+def _statistics(group: RunGroup, record: Record, features: Map, measured: BiasedPhi) -> Figure:
     # A map left by another training would contradict the record's numbers.
     recorded = np.array(record.accuracy[-1], dtype=np.float64)
     mapped = np.array(measured.accuracy)
@@ -76,7 +76,7 @@ def _statistics(group: Group, record: Record, features: Map, measured: BiasedPhi
     return Figure(f"map-statistics-{group.stream}", title, text + HOW, chart, points)
 
 
-def _overlaps(er: Group, bnt: Group) -> Iterator[Figure]:
+def _overlaps(er: RunGroup, bnt: RunGroup) -> Iterator[Figure]:
     """Draw the figure of the first seed for which both runs have their maps, if any."""
     pairs = [(a, b) for a in er.records for b in bnt.records if a.seed == b.seed]
     for record, other in pairs:
@@ -108,7 +108,7 @@ def _overlaps(er: Group, bnt: Group) -> Iterator[Figure]:
         return
 
 
-def _source(group: Group, label: str, record: Record) -> str:
+def _source(group: RunGroup, label: str, record: Record) -> str:
     """Say which run a map is of."""
     run = f"{stream_title(record.stream)}, {label}, seed {record.seed}"
     return f"{run} {cut_down_label([group])}".rstrip()

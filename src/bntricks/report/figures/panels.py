@@ -23,7 +23,7 @@ from bntricks.report.figures.figure import (
     spread,
     tips,
 )
-from bntricks.report.groups import Group
+from bntricks.report.groups import RunGroup
 
 MOST_PANELS = 4
 """What fits side by side; figures of more are folded."""
@@ -39,7 +39,7 @@ BREAK = "¶"
 """Between the lines of a panel's name; a control character would be escaped."""
 
 
-def matrices(groups: Sequence[Group]) -> Figure:
+def matrices(groups: Sequence[RunGroup]) -> Figure:
     """Draw R for each method, as a mean over seeds."""
     rows = _rows(groups)
     tasks = max(row["after"] for row in rows)
@@ -59,7 +59,7 @@ def matrices(groups: Sequence[Group]) -> Figure:
     return _panels("matrices", "Accuracy matrices", text, groups, layers, rows, side)
 
 
-def task_lines(groups: Sequence[Group]) -> Figure | None:
+def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw accuracy on each task after every later one (Figure 3, right), if there are several."""
     again = [group for group in groups if not group.joint]
     rows = _rows(again) if again else []
@@ -83,7 +83,7 @@ def task_lines(groups: Sequence[Group]) -> Figure | None:
     return _panels("over-time", "Each task over time", text, again, layers, rows, side)
 
 
-def _rows(groups: Sequence[Group]) -> list[Row]:
+def _rows(groups: Sequence[RunGroup]) -> list[Row]:
     return [
         {**row, "after": after, "task": task}
         for group in groups
@@ -97,7 +97,7 @@ def _panels(
     kind: str,
     title: str,
     text: str,
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     layers: Sequence[Any],
     rows: list[Row],
     side: int,

@@ -2,8 +2,6 @@
 network, and says so to the browser by its Content-Security-Policy, which allows its scripts by
 hash. In its pieces, tables, figures and data, no name can become markup."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -29,7 +27,7 @@ MANY_COLUMNS, TOO_MANY = 9, 12
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page. Its content is HTML, escaped by whoever made it."""
+    """A part of the page, with its content as escaped HTML."""
 
     name: str
     title: str
@@ -46,7 +44,7 @@ def page_html(
     *,
     charts: bool = True,
 ) -> str:
-    """The page's text. Without charts it carries no charting library, and is small."""
+    """Render the page; without charts it is small, as it carries no charting library."""
     own = dict.fromkeys(section.script for section in sections if section.script)
     scripts = [*([_charting()] if charts else []), *map(_resource, ("page.js", *own))]
     links = "".join(f'<li><a href="#{s.name}">{escape(s.title)}</a></li>' for s in sections)
@@ -74,7 +72,7 @@ def page_html(
 
 @cache
 def _charting() -> str:
-    """Vega-Embed with all it needs, which takes seconds to put together."""
+    """Load Vega-Embed with its dependencies, which takes seconds."""
     return vl_convert.javascript_bundle(EXPORT, VEGA_LITE).replace("</script", "<\\/script")
 
 
@@ -94,9 +92,9 @@ def _resource(name: str) -> str:
 
 
 def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
-    """A table that scripts may sort and filter, and that reads well without them. `pick` is a
-    column whose values can be chosen from a list. The rows of `cards` wrap instead of running off
-    the page, and on a phone each is a card."""
+    """Render a table that scripts may sort and filter, and that reads well without them. `pick` is
+    a column with a list to choose its values from. The rows of `cards` wrap, and on a phone each is
+    a card."""
     tools = "" if pick is None else _tools(table, name, pick)
     head = "".join(_head(table, index) for index in range(len(table.columns)))
     names = table.columns if cards else ("",) * len(table.columns)
@@ -106,7 +104,7 @@ def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool 
 
 
 def form_html(table: Table, name: str) -> str:
-    """A table as it would be printed: heads over their columns, rules between its parts."""
+    """Render a table as printed: heads over their columns, rules between its parts."""
     spans = "".join(
         f'<th scope="colgroup" colspan="{count}">{escape(head)}</th>'
         if head
@@ -128,7 +126,7 @@ def form_html(table: Table, name: str) -> str:
 
 
 def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
-    """A table that scrolls where it is too wide, and its notes; without rows, the notes alone."""
+    """Render a table in a scrolling frame, and its notes; without rows, the notes alone."""
     title = escape(table.title)
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     if not table.rows:
@@ -141,7 +139,7 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
 
 
 def figure_html(figure: Figure) -> str:
-    """A chart for the page, with its words and its numbers."""
+    """Render a chart with its description and its numbers."""
     chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
     rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.rows)
     table = Table(figure.title, tuple(figure.rows[0]), rows)
@@ -164,7 +162,7 @@ def details(summary: str, content: str) -> str:
 
 
 def data_script(name: str, value: Any) -> str:
-    """Data for scripts. Without angle brackets nothing in it can end the element."""
+    """Embed data for scripts, without angle brackets, so that nothing in it can end the element."""
     text = json.dumps(value, allow_nan=False)
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -178,7 +176,7 @@ def _head(table: Table, index: int) -> str:
 
 
 def _cell(cell: Cell, head: str) -> str:
-    """A cell, which says what it is if it has a head of its own."""
+    """Render a cell, with its column's name if it has a head of its own."""
     own = f' data-head="{escape(head)}"' if head else ""
     text = f"<strong>{escape(cell.text)}</strong>" if cell.bold else escape(cell.text)
     if cell.number is None:

@@ -7,7 +7,7 @@ from html import escape
 from bntricks.files import shown
 from bntricks.report.build import Report
 from bntricks.report.commands import caveat, command
-from bntricks.report.groups import Group, stream_title
+from bntricks.report.groups import RunGroup, stream_title
 from bntricks.report.overview import counted
 from bntricks.report.page.html import (
     Section,
@@ -95,7 +95,7 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("runs", "Runs and commands", "".join(map(_runs, report.groups)))
 
 
-def _toggles(groups: Sequence[Group]) -> str:
+def _toggles(groups: Sequence[RunGroup]) -> str:
     if len(groups) < 2:
         return ""
     boxes = "".join(
@@ -105,7 +105,7 @@ def _toggles(groups: Sequence[Group]) -> str:
     return f"<fieldset><legend>Methods shown in the figures</legend>{boxes}</fieldset>"
 
 
-def _runs(group: Group) -> str:
+def _runs(group: RunGroup) -> str:
     knobs = {**group.knobs, **group.records[0].versions}
     pairs = "".join(
         f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(knob_text(value))}</dd></div>"

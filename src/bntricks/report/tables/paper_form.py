@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bntricks.paper import STREAMS, Entry, Study, load_reported
-from bntricks.report.groups import Group, by_stream, stream_title
+from bntricks.paper import STREAMS, PaperResult, Study, load_reported
+from bntricks.report.groups import RunGroup, by_stream, stream_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import SKIPPED, Cell, Table, number
@@ -36,7 +36,7 @@ class Line:
 
     method: str
     variant: str
-    groups: dict[Place, Group]
+    groups: dict[Place, RunGroup]
 
     @property
     def title(self) -> str:
@@ -44,7 +44,7 @@ class Line:
         return f"{name} ({self.variant})" if self.variant else name
 
 
-def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
+def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
     """Tabulate results as the paper does."""
     places = _places(groups)
     lines = _lines(groups, places, study)
@@ -74,7 +74,7 @@ def paper_form(groups: Sequence[Group], study: Study | None = None) -> Table:
     )
 
 
-def memories(groups: Sequence[Group]) -> list[int | None]:
+def memories(groups: Sequence[RunGroup]) -> list[int | None]:
     """List the sizes of the memory, if some method was run with several; else None alone."""
     sized = [group for group in groups if group.knobs["memory"] is not None]
     methods = {(group.method, group.variant) for group in sized}
@@ -83,16 +83,16 @@ def memories(groups: Sequence[Group]) -> list[int | None]:
     return [*sorted({int(group.knobs["memory"]) for group in sized})]
 
 
-def _places(groups: Sequence[Group]) -> list[Place]:
+def _places(groups: Sequence[RunGroup]) -> list[Place]:
     known = list(STREAMS)
     streams = sorted(by_stream(groups), key=lambda s: known.index(s) if s in known else len(known))
     own = {stream: memories([g for g in groups if g.stream == stream]) for stream in streams}
     return [Place(stream, memory) for stream in streams for memory in own[stream]]
 
 
-def _lines(groups: Sequence[Group], places: Sequence[Place], study: Study | None) -> list[Line]:
+def _lines(groups: Sequence[RunGroup], places: Sequence[Place], study: Study | None) -> list[Line]:
     """Order the rows: bounds first, then in the study's order, or the paper's, pairs together."""
-    found: dict[tuple[str, str], dict[Place, Group]] = {}
+    found: dict[tuple[str, str], dict[Place, RunGroup]] = {}
     for group in groups:
         for place in places:
             # What needs no memory is the same beside every size of it.
@@ -135,7 +135,7 @@ def _best(lines: Sequence[Line], blocks: Sequence[str], place: Place, metric: st
     return best
 
 
-def _paper(entry: Entry | None, metric: str) -> Cell:
+def _paper(entry: PaperResult | None, metric: str) -> Cell:
     result = getattr(entry, metric, None)
     return number(result.mean, sd=result.sd) if result else SKIPPED
 
@@ -155,7 +155,7 @@ def _title(study: Study | None) -> str:
     return f"{study.title} ({', '.join(tables)} of the paper)" if tables else study.title
 
 
-def _notes(groups: Sequence[Group], lines: Sequence[Line]) -> list[str]:
+def _notes(groups: Sequence[RunGroup], lines: Sequence[Line]) -> list[str]:
     counts = sorted({len(group.records) for group in groups})
     few, many = counts[0], counts[-1]
     seeds = f"{few} to {many} seeds" if few < many else "1 seed" if many == 1 else f"{many} seeds"

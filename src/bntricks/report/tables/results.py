@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from bntricks.paper import Claim, Entry, ScaleName, Study
-from bntricks.report.groups import Group, best, by_stream, stream_title
+from bntricks.paper import Claim, PaperResult, ScaleName, Study
+from bntricks.report.groups import RunGroup, best, by_stream, stream_title
 from bntricks.report.protocol import changed_protocol, paper_numbers, protocol_notes
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, number, only, table_of
@@ -33,7 +33,7 @@ SHARES = (
 
 
 def results_table(
-    groups: Sequence[Group],
+    groups: Sequence[RunGroup],
     study: Study | None = None,
     scale: ScaleName | None = None,
     metrics: Sequence[str] = SHOWN,
@@ -54,7 +54,7 @@ def measured(values: Sequence[float], digits: int = 2) -> Cell:
     return number(mean(values), digits, sd=sd(values)) if values else SKIPPED
 
 
-def cost_table(groups: Sequence[Group]) -> Table:
+def cost_table(groups: Sequence[RunGroup]) -> Table:
     """Tabulate each group's data and the cost of its steps."""
     whole = results_table(groups)
     kept = [index for index, name in enumerate(whole.columns) if name in COST]
@@ -172,7 +172,7 @@ def compared(claim: Claim) -> str:
 
 
 def _result(
-    group: Group, entry: Entry | None, mark: bool, metrics: Sequence[str]
+    group: RunGroup, entry: PaperResult | None, mark: bool, metrics: Sequence[str]
 ) -> dict[str, Cell]:
     paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
     numbers: dict[str, Cell] = {}
@@ -199,7 +199,7 @@ def _result(
     }
 
 
-def _notes(groups: Sequence[Group]) -> list[str]:
+def _notes(groups: Sequence[RunGroup]) -> list[str]:
     notes = [
         "Mean ± standard deviation over seeds, in percent. Bold: the best ACC among methods of the "
         "same stream, data and protocol, joint training aside."

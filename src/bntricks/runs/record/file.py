@@ -12,7 +12,7 @@ from bntricks.errors import UserError, first_mistake
 from bntricks.files import (
     move,
     pack_json,
-    reading,
+    read_errors,
     shown,
     text_bytes,
     unpack_json,
@@ -113,7 +113,7 @@ def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
     """Load the record of the run in this folder, or return None if there is no valid one; `warn` is
     called if there is an invalid one."""
     path = folder / NAME
-    with reading(path):
+    with read_errors(path):
         if not path.exists():
             return None
         content = text_bytes(path)
@@ -126,7 +126,7 @@ def load(folder: Path, warn: Callable[[str], None]) -> Record | None:
 
 def read(path: Path) -> Record:
     """Load the record in a file, which must be there and valid."""
-    with reading(path):
+    with read_errors(path):
         content = text_bytes(path)
     return parsed(content, path)
 

@@ -19,8 +19,8 @@ from threading import Lock
 from typing import IO, cast
 
 from bntricks.errors import UserError
-from bntricks.files import reading, regular_bytes, shown
-from bntricks.streams.files.progress import Report
+from bntricks.files import read_errors, regular_bytes, shown
+from bntricks.streams.files.progress import OnProgress
 
 MOST_MEMBERS = 1000
 LARGEST = 1 << 30
@@ -41,7 +41,7 @@ class Folder:
             raise error
 
         names: list[str] = []
-        with reading(self.path / under):
+        with read_errors(self.path / under):
             for parent, folders, files in os.walk(self.path / under, onerror=fail):
                 folders[:] = [name for name in folders if not name.startswith(".")]
                 prefix = Path(parent).relative_to(self.path).as_posix()
@@ -50,7 +50,7 @@ class Folder:
 
     def read(self, name: str, limit: int) -> bytes:
         path = self.path / name
-        with reading(path):
+        with read_errors(path):
             _check_size(path, path.stat().st_size, limit)
             return regular_bytes(path)
 
@@ -60,7 +60,7 @@ class Folder:
             raise _lacking(self.path, missing)
         return {name: self.read(name, limit) for name in names}
 
-    def digest(self, names: Sequence[str], limit: int, report: Report) -> str:
+    def digest(self, names: Sequence[str], limit: int, report: OnProgress) -> str:
         """Hash these files' names and contents. All sizes are checked against the limit before
         anything is read."""
         for name in names:
@@ -138,7 +138,7 @@ class Zip:
                 return file.read(limit + 1)
 
 
-def archive_digest(path: Path, report: Report) -> str:
+def archive_digest(path: Path, report: OnProgress) -> str:
     """Compute the file's md5, by which official archives are known, so that one fetched by hand
     shares their cache entries."""
     _check_file(path, LARGEST)
@@ -186,13 +186,13 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _content_digest(path: Path) -> bytes:
-    with reading(path), suppress(FileNotFoundError), path.open("rb") as file:
+    with read_errors(path), suppress(FileNotFoundError), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
     return b"missing"  # reported when the file is read
 
 
 def _check_file(path: Path, limit: int) -> None:
-    with reading(path), suppress(FileNotFoundError):
+    with read_errors(path), suppress(FileNotFoundError):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
             raise UserError(f"{shown(path)} is not a regular file: move it away")

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from bntricks.errors import HeldError, UserError
 from bntricks.files import PARTIAL, expanded, held, move, shown
-from bntricks.streams.files.progress import Report, Warn
+from bntricks.streams.files.progress import OnProgress, Warn
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def built_once(
     target: Path,
     load: Callable[[Path], T | None],
     build: Callable[[Path], Path],
-    report: Report,
+    report: OnProgress,
     warn: Warn,
 ) -> T:
     """Load the target, and build it first if `load` returns None: it is missing or damaged.

@@ -28,7 +28,7 @@ from bntricks.errors import UserError
 from bntricks.files import parse_json, sync, text_bytes, write_atomically
 from bntricks.streams.files.cache import built_once, cache_folder
 from bntricks.streams.files.image import Pixels, in_blocks
-from bntricks.streams.files.progress import Report, Warn
+from bntricks.streams.files.progress import OnProgress, Warn
 
 FORMAT = 1
 """Increased when decoding or the files change, so that old entries are no longer used."""
@@ -96,7 +96,7 @@ def cached(
     name: str,
     digest: str,
     plan: Callable[[], Plan],
-    report: Report,
+    report: OnProgress,
     warn: Warn,
     *,
     size: int | None = None,
@@ -149,7 +149,7 @@ def _resized(x: Tensor, size: int) -> Iterator[Tensor]:
         yield area.round_().to(torch.uint8)
 
 
-def _write(folder: Path, plan: Plan, what: str, report: Report) -> Path:
+def _write(folder: Path, plan: Plan, what: str, report: OnProgress) -> Path:
     splits = {"train": plan.train, "test": plan.test}
     for kind, split in splits.items():
         empty = [k for k, n in zip(plan.class_names, split.counts, strict=True) if not n]

@@ -10,7 +10,7 @@ from bntricks.errors import UserError
 from bntricks.files import sync
 from bntricks.streams.files.archive import LARGEST
 from bntricks.streams.files.cache import built_once, cache_folder
-from bntricks.streams.files.progress import Report, Warn
+from bntricks.streams.files.progress import OnProgress, Warn
 
 RETRIES = 2
 """After a broken connection or a wrong hash."""
@@ -18,7 +18,7 @@ RETRIES = 2
 _BY_HAND = "fetch the file by hand and give the folder it lies in"
 
 
-def fetch(name: str, url: str, md5: str, report: Report, warn: Warn) -> Path:
+def fetch(name: str, url: str, md5: str, report: OnProgress, warn: Warn) -> Path:
     """Return the path of an archive in the cache, after downloading it if necessary. BNT_MIRROR
     takes the place of the official host."""
     import pooch
@@ -37,7 +37,7 @@ def fetch(name: str, url: str, md5: str, report: Report, warn: Warn) -> Path:
     )
 
 
-def _download(name: str, url: str, md5: str, folder: Path, report: Report) -> Path:
+def _download(name: str, url: str, md5: str, folder: Path, report: OnProgress) -> Path:
     import pooch
     from requests import RequestException
 
@@ -84,7 +84,7 @@ class _Progress:
 
     total = 0
 
-    def __init__(self, name: str, report: Report) -> None:
+    def __init__(self, name: str, report: OnProgress) -> None:
         self._name, self._report, self._done = name, report, 0
 
     def update(self, count: int) -> None:

@@ -2,8 +2,6 @@
 that cannot be read is named, and refused or left out, as the caller chooses.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,10 +14,10 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown
+from bntricks.files import read_errors, shown
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.image import Pixels, Square, Unreadable, in_blocks, square_rgb
-from bntricks.streams.files.progress import Report, silent
+from bntricks.streams.files.progress import OnProgress, silent
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 FILE_LIMIT = 256_000_000
@@ -50,7 +48,7 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
 def class_folders(source: Folder) -> list[str]:
     """List the names of the class folders, sorted; some may be empty."""
-    with reading(source.path):
+    with read_errors(source.path):
         classes = sorted(
             entry.name
             for entry in source.path.iterdir()
@@ -90,7 +88,7 @@ def images_by_class(
 
 
 def read_files(
-    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: Report = silent
+    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: OnProgress = silent
 ) -> ImageFiles:
     """Read image files as squares. With `skip`, those that cannot be read are left out."""
     side = Square.of(size).size
@@ -104,7 +102,7 @@ def read_files(
 
 
 def read_blocks(
-    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: Report = silent
+    files: Sequence[Path], size: int | Square, *, skip: bool = False, report: OnProgress = silent
 ) -> Iterator[ImageFiles]:
     """The same a block at a time, for any number of files."""
     failures: dict[Path, str] = {}
@@ -143,7 +141,7 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
 
 
 def read_classes(
-    folder: Path, size: int | Square, *, skip: bool = False, report: Report = silent
+    folder: Path, size: int | Square, *, skip: bool = False, report: OnProgress = silent
 ) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
     """Read the images of each class folder, nested folders included. Also return a line for each
     file that was left out; hidden files and other extensions are ignored."""

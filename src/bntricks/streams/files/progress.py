@@ -7,7 +7,7 @@ Warn = Callable[[str], None]
 """Called with a sentence about something that was repaired."""
 
 
-class Report(Protocol):
+class OnProgress(Protocol):
     """Called from the thread that opened the stream, with `done` growing towards `total`."""
 
     def __call__(self, what: str, done: int, total: int | None) -> None: ...

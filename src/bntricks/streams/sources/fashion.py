@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown
+from bntricks.files import read_errors, shown
 from bntricks.streams.files.archive import Folder, gunzipped
 from bntricks.streams.files.dataset import Plan, PlannedSplit, cached, scaled_pad
 from bntricks.streams.published import check_folder
@@ -79,7 +79,7 @@ def _locate(options: OpenOptions) -> Folder:
     if data is None:
         return Folder(EMBEDDED)
     contents = f"the files {', '.join((*TRAIN, *TEST))}, each as it is or as {ZIPPED}"
-    with reading(data):
+    with read_errors(data):
         for folder in map(Folder, (data / name for name in FOLDERS)):
             if (folder.path / _stored(folder, TRAIN[0])).is_file():
                 return folder

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from bntricks.errors import UserError
-from bntricks.files import reading, shown
+from bntricks.files import read_errors, shown
 from bntricks.streams.apply import held_out_positions
 from bntricks.streams.files.archive import Folder
 from bntricks.streams.files.dataset import Plan, PlannedSplit, cached
@@ -59,7 +59,7 @@ def image_folder(data: Path | None) -> Folder:
         raise UserError(
             f"the stream 'folder' needs images: give a folder that holds {contents}", option="data"
         )
-    with reading(data):
+    with read_errors(data):
         check_folder(data, contents)
     return Folder(data)
 
