@@ -32,8 +32,8 @@ from bntricks import (
 from bntricks.methods import entries, find
 from bntricks.networks.folded import FOLD_FROM
 from bntricks.networks.head import features
+from bntricks.runs.metrics import METRICS
 from bntricks.runs.record import file as records
-from bntricks.runs.record.metrics import METRICS
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.training.checkpoint import Checkpoints, digest
 from bntricks.training.state import State

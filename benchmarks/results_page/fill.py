@@ -13,7 +13,7 @@ from bntricks.paper import STREAMS, ScaleName, load_reported, load_study
 from bntricks.report.overview import WORDS, counted
 from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.report.verdicts import Judgement
-from bntricks.runs.record.metrics import metric_title
+from bntricks.runs.metrics import metric_title
 from results_page.evidence import JUDGED, STUDIES, Evidence, Finding, distinct, is_judged
 
 HERE = Path(__file__).parent

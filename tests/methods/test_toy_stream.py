@@ -7,7 +7,7 @@ import pytest
 
 from bntricks.methods import entries, make
 from bntricks.runs.config import Config
-from bntricks.runs.record.metrics import acc
+from bntricks.runs.metrics import acc
 from bntricks.runs.train import train
 from bntricks.streams import from_arrays
 

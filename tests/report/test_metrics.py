@@ -14,7 +14,7 @@ from bntricks.report.records import COLUMNS, Records, load_records
 from bntricks.report.tables.results import results_table, verdict_table
 from bntricks.report.tables.table import to_csv, to_json
 from bntricks.report.verdicts import verdicts
-from bntricks.runs.record.metrics import chosen
+from bntricks.runs.metrics import chosen
 from helpers.records import HOSTILE, a_run, runs, written
 
 BEFORE = {"untrained": [None, 50.0], "just_before": [None, 60.0]}

@@ -14,8 +14,8 @@ from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import estimate, holm
 from bntricks.report.tables.results import verdict_table
 from bntricks.report.verdicts import paper_entry, paper_interval, verdicts
+from bntricks.runs.metrics import METRICS
 from bntricks.runs.record.maps import BiasedPhi
-from bntricks.runs.record.metrics import METRICS
 from helpers import records
 
 MATRIX = [[90.0, None, None], [60.0, 80.0, None], [30.0, 85.0, 70.0]]

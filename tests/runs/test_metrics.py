@@ -2,7 +2,7 @@
 
 import pytest
 
-from bntricks.runs.record import metrics
+from bntricks.runs import metrics
 
 pytestmark = pytest.mark.law
 

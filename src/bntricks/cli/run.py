@@ -74,7 +74,7 @@ def run(
     """
     from bntricks.methods import entries, find
     from bntricks.runs.folder import run as train
-    from bntricks.runs.record.metrics import chosen
+    from bntricks.runs.metrics import chosen
     from bntricks.training.distributed import launched
 
     import_all(imports)
@@ -155,7 +155,7 @@ def _train_and_print(
 
 
 def _summary(record: Record, metrics: Sequence[str]) -> str:
-    from bntricks.runs.record.metrics import column_title
+    from bntricks.runs.metrics import column_title
 
     numbers = {column_title(metric): record.value(metric) for metric in metrics}
     return "   ".join(

@@ -102,8 +102,8 @@ def study(
     from bntricks.paper import load_study
     from bntricks.report.build import build
     from bntricks.report.commands import words_of
+    from bntricks.runs.metrics import chosen as chosen_metrics
     from bntricks.runs.record.file import first_training
-    from bntricks.runs.record.metrics import chosen as chosen_metrics
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
 

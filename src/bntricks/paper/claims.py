@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from bntricks.runs.record.metrics import ELSEWHERE, LISTS, METRICS
+from bntricks.runs.metrics import ELSEWHERE, LISTS, METRICS
 
 Kind = Literal["greater", "less", "sign", "similar", "trend"]
 

@@ -20,8 +20,8 @@ from bntricks.report.tables.paper_form import memories, paper_form
 from bntricks.report.tables.results import cost_table, results_table, verdict_table
 from bntricks.report.tables.table import Table
 from bntricks.report.verdicts import Judgement, verdicts
+from bntricks.runs.metrics import chosen
 from bntricks.runs.record import Record
-from bntricks.runs.record.metrics import chosen
 
 TITLE = "BN Tricks: report"
 

@@ -11,7 +11,7 @@ from bntricks.report.figures.figure import ACCURACY, TIP_SEEDS, Figure, Row, tit
 from bntricks.report.groups import RunGroup
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
-from bntricks.runs.record.metrics import metric_title
+from bntricks.runs.metrics import metric_title
 
 OLD, NEWEST = "old classes", "newest classes"
 PARTS = {OLD: "previous", NEWEST: "last_task"}

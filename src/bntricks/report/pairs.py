@@ -16,8 +16,8 @@ from bntricks.report.records import by_seed, load_records
 from bntricks.report.statistics import difference
 from bntricks.report.tables.results import measured, p_value
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, knob_text, number
+from bntricks.runs.metrics import chosen, metric_title
 from bntricks.runs.record import Record
-from bntricks.runs.record.metrics import chosen, metric_title
 
 Places = Path | str | Iterable[Path | str]
 Pair = tuple[RunGroup, RunGroup]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
+from bntricks.runs.metrics import choosable
 from bntricks.runs.record import Record
 from bntricks.runs.record.file import NAME, first_training, read
-from bntricks.runs.record.metrics import choosable
 
 if TYPE_CHECKING:
     import pandas

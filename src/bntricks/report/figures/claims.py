@@ -13,7 +13,7 @@ from bntricks.paper import STREAMS
 from bntricks.report.figures.figure import TIP_SEEDS, WIDTH, Figure, Row
 from bntricks.report.tables.results import compared
 from bntricks.report.verdicts import Judgement
-from bntricks.runs.record.metrics import metric_title
+from bntricks.runs.metrics import metric_title
 
 VERDICTS = {
     "holds": ("#0072B2", "circle"),

@@ -18,7 +18,7 @@ from bntricks.report.verdicts import (
     SEEDS_TO_CONFIRM,
     Judgement,
 )
-from bntricks.runs.record.metrics import SHOWN, column_title, metric_title
+from bntricks.runs.metrics import SHOWN, column_title, metric_title
 
 SHARE = "New share of φ"
 MIXED = "†"

@@ -16,6 +16,14 @@ from pydantic import AwareDatetime, Field, model_validator
 
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
+from bntricks.runs.metrics import (
+    ELSEWHERE,
+    METRICS,
+    PARTS,
+    acc,
+    forward_transfer,
+    metrics as metrics_of,
+)
 from bntricks.runs.record.maps import BiasedPhi
 from bntricks.runs.record.measurements import (
     ROUNDING,
@@ -26,14 +34,6 @@ from bntricks.runs.record.measurements import (
     RecordPart,
     class_accuracy,
     task_accuracy,
-)
-from bntricks.runs.record.metrics import (
-    ELSEWHERE,
-    METRICS,
-    PARTS,
-    acc,
-    forward_transfer,
-    metrics as metrics_of,
 )
 from bntricks.runs.record.phi import PhiAccuracies
 
