@@ -10,7 +10,7 @@ from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
 from bntricks.doctor.tables import Diagnoses
 from bntricks.doctor.verdict import FAR
-from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure
+from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure, tooltip
 
 Rows = list[dict[str, Any]]
 
@@ -95,6 +95,7 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
         for part, value in zip(PARTS, (tried.old, tried.newest, tried.all), strict=True)
     ]
     height = max(120, 26 * len(diagnosis.counterfactuals))
+    tips = {"statistics:N": "statistics", "part:N": "on", "accuracy:Q .2f": "accuracy, %"}
     chart = (
         alt.Chart(alt.InlineData(values=rows), width=WIDE, height=height)
         .mark_point(filled=True, size=90)
@@ -103,9 +104,7 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
             y=alt.Y("statistics:N", title=None, sort=None, axis=alt.Axis(grid=True)),
             color=alt.Color("part:N", title=None, scale=_scale(PARTS, COLOURS)),
             shape=alt.Shape("part:N", title=None, scale=_scale(PARTS, SHAPES)),
-            tooltip=_tips(
-                {"statistics:N": "statistics", "part:N": "on", "accuracy:Q": "accuracy, %"}
-            ),
+            tooltip=tooltip(tips),
         )
     )
     text = "The same weights with φ as it is, of balanced data, and of one group only."
@@ -130,20 +129,13 @@ def gap(diagnosis: Diagnosis) -> Figure:
         y=alt.Y("remedy:N", title=None, sort=None, axis=alt.Axis(grid=True)),
         color=alt.value(COLOURS[0]),
     )
+    ends = {"low:Q .2f": "from", "high:Q .2f": "to"}
+    tips = {"remedy:N": "remedy", "closed:Q .2f": "closed, points", **ends}
     interval = base.mark_rule(strokeWidth=2).encode(
         x=alt.X("low:Q", title="points of the gap closed"), x2="high:Q"
     )
     point = base.mark_point(filled=True, size=90).encode(
-        x="closed:Q",
-        tooltip=_tips(
-            {
-                "remedy:N": "remedy",
-                "closed:Q": "closed, points",
-                "low:Q": "from",
-                "high:Q": "to",
-                "gap:Q": "gap that is left",
-            }
-        ),
+        x="closed:Q", tooltip=tooltip({**tips, "gap:Q .2f": "gap that is left"})
     )
     rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
     marks = rule.encode(x=alt.datum(0)) + rule.encode(x=alt.datum(whole))
@@ -178,7 +170,7 @@ def answers(diagnosis: Diagnosis) -> Figure:
     base = alt.Chart(width=CELL * max(5, len(columns)), height=CELL * len(names)).encode(
         x=alt.X("answered:N", title="answered", sort=columns, axis=alt.Axis(labelLimit=150)),
         y=alt.Y("group:N", title="group", sort=names, axis=alt.Axis(labelLimit=150)),
-        tooltip=_tips({**tips, "share:Q": "of them, %"}),
+        tooltip=tooltip({**tips, "share:Q .2f": "of them, %"}),
     )
     colour = alt.Color(
         "share:Q", title="samples, %", scale=alt.Scale(scheme="viridis", domain=[0, 100])
@@ -199,7 +191,7 @@ def by_depth(
     """Draw a line for each measure, from layer to layer."""
     legend = alt.Undefined if len(measures) > 1 else None
     colours, shapes = _scale(measures, COLOURS), _scale(measures, SHAPES)
-    measured = {"measure:N": "measure", "value:Q": "value"}
+    tips = {"layer:N": "layer", "depth:O": "depth", "measure:N": "measure", "value:Q .3f": "value"}
     base = alt.Chart(alt.InlineData(values=rows), width=WIDE, height=260).encode(
         x=alt.X(
             "depth:O",
@@ -211,7 +203,7 @@ def by_depth(
     )
     point = base.mark_point(filled=True, size=55).encode(
         shape=alt.Shape("measure:N", title=None, scale=shapes, legend=legend),
-        tooltip=_tips({"layer:N": "layer", "depth:O": "depth", **measured}, ".3f"),
+        tooltip=tooltip(tips),
     )
     rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
     return rule.encode(y=alt.datum(dashed)) + (base.mark_line(strokeWidth=1.5) + point)
@@ -219,11 +211,3 @@ def by_depth(
 
 def _scale(names: Sequence[str], values: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=list(values[: len(names)]))
-
-
-def _tips(titles: dict[str, str], form: str = ".2f") -> list[alt.Tooltip]:
-    """Make a tooltip with a line for each field; the format is for quantities."""
-    return [
-        alt.Tooltip(field, title=title, format=form if field.endswith(":Q") else alt.Undefined)
-        for field, title in titles.items()
-    ]

@@ -7,7 +7,7 @@ from functools import partial
 
 import altair as alt
 
-from bntricks.report.figures.figure import ACCURACY, TIP_SEEDS, Figure, Row, titled
+from bntricks.report.figures.figure import ACCURACY, SEEDS, Figure, Row, titled, tooltip
 from bntricks.report.groups import RunGroup
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
@@ -116,15 +116,11 @@ def old_and_new(groups: Sequence[RunGroup]) -> Figure:
                 rows.append({**row, "seeds": len(values)})
     labels = [group.label for group in groups]
     x = partial(alt.X, title="accuracy after the last task, %", scale=ACCURACY)
+    tips = {"label:N": "method", "part:N": "on"}
     base = alt.Chart(alt.InlineData(values=rows), width=560, height=2.6 * BAR * len(groups)).encode(
         y=alt.Y("label:N", title=None, sort=labels, scale=alt.Scale(paddingInner=0.3)),
         yOffset=alt.YOffset("part:N", sort=list(PARTS)),
-        tooltip=[
-            alt.Tooltip("label:N", title="method"),
-            alt.Tooltip("part:N", title="on"),
-            alt.Tooltip("acc:Q", title="accuracy, %", format=".1f"),
-            TIP_SEEDS,
-        ],
+        tooltip=tooltip({**tips, "acc:Q .1f": "accuracy, %", **SEEDS}),
     )
     colours = alt.Scale(domain=list(PARTS), range=list(PART_COLOURS))
     bar = base.mark_bar().encode(

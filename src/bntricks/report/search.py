@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from bntricks.report.commands import run_command
-from bntricks.report.figures.figure import TIP_SEEDS, Figure, Row
+from bntricks.report.figures.figure import SEEDS, Figure, Row, tooltip
 from bntricks.report.page.html import Section, figure_html, table_html
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
@@ -131,16 +131,11 @@ def heat_map(result: SearchResult) -> Figure | None:
     drawn = [{**row, "a": row[names[0]], "b": row[names[1]]} for row in rows]
     down, across = (axis_values(result, name) for name in names)
     ordered = [[drawable(worded(value)) for value in values] for values in (down, across)]
+    tips = {"a:N": names[0], "b:N": names[1]}
     base = alt.Chart(alt.InlineData(values=drawn)).encode(
         x=alt.X("b:O", title=names[1], sort=ordered[1], axis=alt.Axis(labelAngle=0)),
         y=alt.Y("a:O", title=names[0], sort=ordered[0]),
-        tooltip=[
-            alt.Tooltip("a:N", title=names[0]),
-            alt.Tooltip("b:N", title=names[1]),
-            alt.Tooltip("acc:Q", title="ACC, %", format=".2f"),
-            alt.Tooltip("sd:Q", title="± sd", format=".2f"),
-            TIP_SEEDS,
-        ],
+        tooltip=tooltip({**tips, "acc:Q .2f": "ACC, %", "sd:Q .2f": "± sd", **SEEDS}),
     )
     accs = [row["acc"] for row in rows]
     scale = alt.Scale(scheme="viridis", domain=[min(accs), max(accs)])

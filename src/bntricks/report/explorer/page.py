@@ -14,7 +14,7 @@ import vl_convert
 from bntricks.files import commit, write_errors
 from bntricks.report.comparison import NEWEST, OLD, PART_COLOURS
 from bntricks.report.explorer.scenes import MethodLine, Scene, plain
-from bntricks.report.figures.figure import VEGA_LITE, WIDTH
+from bntricks.report.figures.figure import VEGA_LITE, WIDTH, tooltip
 from bntricks.report.page.html import Section, data_script, details, page_html, table_html
 from bntricks.report.tables.table import Cell, Table, number
 
@@ -36,6 +36,7 @@ HEIGHT = 230
 PERCENT = list(range(0, 101, 20))
 FULL = alt.Scale(domain=[0, 108])
 """With room for a number beside a whole bar."""
+TIP = {"acc:Q .1f": "accuracy, %"}
 BALANCED = 0.2
 INK = "currentColor"
 STILL: dict[str, Any] = {
@@ -168,7 +169,7 @@ def bars(pair: tuple[MethodLine, MethodLine]) -> Any:
         y=alt.Y("method:N", title=None, sort=None, scale=alt.Scale(paddingInner=0.3)),
         yOffset=alt.YOffset("part:N", sort=[OLD, NEWEST]),
         x=alt.X("acc:Q", title="% of test images", scale=FULL, axis=alt.Axis(values=PERCENT)),
-        tooltip=["method:N", alt.Tooltip("part:N", title="on"), _tip("acc:Q", "accuracy, %")],
+        tooltip=["method:N", *tooltip({"part:N": "on", **TIP})],
     )
     colours = alt.Scale(domain=[OLD, NEWEST], range=list(PART_COLOURS))
     bar = base.mark_bar().encode(color=alt.Color("part:N", title=None, scale=colours))
@@ -185,7 +186,7 @@ def curve(pair: tuple[MethodLine, MethodLine]) -> Any:
     dashes = _by_method(pair, alt.StrokeDash, "dash")
     line = base.mark_line(strokeWidth=2.5).encode(strokeDash=dashes)
     dot = base.mark_point(filled=True, size=70, opacity=1).encode(
-        tooltip=["method:N", _tip("share:Q", "share", ".0%"), _tip("acc:Q", "accuracy, %")]
+        tooltip=["method:N", *tooltip({"share:Q .0%": "share", **TIP})]
     )
     here = alt.Chart(alt.NamedData("here")).encode(x=x)
     rule = here.mark_rule(strokeDash=[5, 4], strokeWidth=1.5)
@@ -200,7 +201,7 @@ def tasks(pair: tuple[MethodLine, MethodLine]) -> Any:
         xOffset=alt.XOffset("method:N", sort=None),
         y=alt.Y("acc:Q", title="accuracy, %", scale=alt.Scale(domain=[0, 100])),
         color=_by_method(pair),
-        tooltip=["method:N", "task:O", _tip("acc:Q", "accuracy, %")],
+        tooltip=["method:N", "task:O", *tooltip(TIP)],
     )
     return base.mark_bar().properties(height=160)
 
@@ -213,10 +214,6 @@ def _by_method(
         domain=[line.name for line in lines], range=[getattr(line, part) for line in lines]
     )
     return channel("method:N", title=None, scale=scale)
-
-
-def _tip(field: str, title: str, form: str = ".1f") -> alt.Tooltip:
-    return alt.Tooltip(field, title=title, format=form)
 
 
 def _pane(name: str, chart: Any, rows: Rows) -> str:

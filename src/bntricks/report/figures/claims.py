@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from bntricks.paper import STREAMS
-from bntricks.report.figures.figure import TIP_SEEDS, WIDTH, Figure, Row
+from bntricks.report.figures.figure import SEEDS, WIDTH, Figure, Row, tooltip
 from bntricks.report.tables.results import compared
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.metrics import metric_title
@@ -69,19 +69,12 @@ def _panel(rows: list[Row], title: str, looks: Mapping[str, tuple[str, str]]) ->
     )
     below = text / 2
     span = chart.mark_rule(strokeWidth=2, yOffset=below).encode(x=x("low:Q"), x2="high:Q")
-    words = {"text": "claim", "where": "where", "shown": "verdict"}
-    numbers = {"difference": "difference", "low": "from", "high": "to"}
+    words = {"text:N": "claim", "where:N": "where", "shown:N": "verdict"}
+    numbers = {"difference:Q .2f": "difference", "low:Q .2f": "from", "high:Q .2f": "to"}
     point = chart.mark_point(filled=True, size=60, opacity=1, yOffset=below).encode(
         x=x("difference:Q"),
         shape=alt.Shape("shown:N", title=None, scale=shapes),
-        tooltip=[
-            *(alt.Tooltip(f"{field}:N", title=name) for field, name in words.items()),
-            *(
-                alt.Tooltip(f"{field}:Q", title=name, format=".2f")
-                for field, name in numbers.items()
-            ),
-            TIP_SEEDS,
-        ],
+        tooltip=tooltip({**words, **numbers, **SEEDS}),
     )
     names = alt.Chart(
         alt.InlineData(values=[{"claim": claim, "lines": lines} for claim, lines in labels.items()])

@@ -10,11 +10,12 @@ import altair as alt
 from bntricks.report.figures.figure import (
     LETTER,
     NOT_HIDDEN,
-    TIP_SEEDS,
+    SEEDS,
     Figure,
     Row,
     of_stream,
     titled,
+    tooltip,
 )
 from bntricks.report.figures.panels import MOST_PANELS, PERCENT, by_method, facetted
 from bntricks.report.groups import RunGroup
@@ -77,19 +78,13 @@ def confusion(groups: Sequence[RunGroup]) -> Figure | None:
     scale, font = alt.Scale(domain=list(order)), min(11.0, side / len(order) - 3)
     axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, font), labelOverlap=True)
     place: dict[str, Any] = {"sort": list(order), "scale": scale, "axis": axis}
-    tips = (
-        alt.Tooltip("label:N", title="method"),
-        alt.Tooltip("true:N", title=f"true {unit}"),
-        alt.Tooltip("predicted:N", title="taken for"),
-        alt.Tooltip("share:Q", title="%", format=".1f"),
-        TIP_SEEDS,
-    )
+    tips = {"label:N": "method", "true:N": f"true {unit}", "predicted:N": "taken for"}
     cells = alt.Chart(alt.InlineData(values=shown), width=side, height=side).mark_rect()
     cells = cells.encode(
         x=alt.X("predicted:N", title=f"taken for {unit}", **place),
         y=alt.Y("true:N", title=f"true {unit}", **place),
         color=alt.Color("share:Q", title="%", scale=PERCENT),
-        tooltip=list(tips),
+        tooltip=tooltip({**tips, "share:Q .1f": "%", **SEEDS}),
     )
     columns = max(1, int(WIDEST / (side + beside)))
     chart = facetted(cells.transform_filter(NOT_HIDDEN), facet, columns)

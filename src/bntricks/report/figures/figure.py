@@ -3,7 +3,7 @@ axes and background are chosen by the renderer; a click on a name selects it, an
 `hidden` hides methods."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,8 +25,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8
 WIDTH, HEIGHT = 640, 320
 ACCURACY = alt.Scale(domain=[0, 100])
 UPRIGHT = alt.Axis(labelAngle=0, labelOverlap=True)
-TIP_TASK = alt.Tooltip("task:O", title="task")
-TIP_SEEDS = alt.Tooltip("seeds:Q", title="seeds")
+SEEDS = {"seeds:Q": "seeds"}
+"""The line of a tooltip that says over how many seeds a number is taken."""
 HIDDEN = alt.param(name="hidden", value=[])
 NOT_HIDDEN = "indexof(hidden, datum.label) < 0"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
@@ -142,10 +142,19 @@ def by_label(channel: Any, groups: Sequence[RunGroup], part: str) -> Any:
     return channel("label:N", title=None, scale=scale)
 
 
-def tips(*where: alt.Tooltip, more: Sequence[alt.Tooltip] = ()) -> list[alt.Tooltip]:
-    accuracy = alt.Tooltip("acc:Q", title="accuracy, %", format=".2f")
-    deviation = alt.Tooltip("sd:Q", title="± sd", format=".2f")
-    return [alt.Tooltip("label:N", title="method"), *where, accuracy, deviation, *more, TIP_SEEDS]
+def tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
+    """Make a tooltip with a line for each field. The format of a number follows its field."""
+    return [
+        alt.Tooltip(field, title=title, format=form or alt.Undefined)
+        for key, title in titles.items()
+        for field, _, form in [key.partition(" ")]
+    ]
+
+
+def tips(where: Mapping[str, str], more: Mapping[str, str] | None = None) -> list[alt.Tooltip]:
+    """Make the tooltip of a method's accuracy, which says where it was measured."""
+    accuracy = {"acc:Q .2f": "accuracy, %", "sd:Q .2f": "± sd"}
+    return tooltip({"label:N": "method", **where, **accuracy, **(more or {}), **SEEDS})
 
 
 def _drawable(value: Any) -> Any:

@@ -15,7 +15,6 @@ from bntricks.report.figures.figure import (
     HIDDEN,
     LETTER,
     NOT_HIDDEN,
-    TIP_TASK,
     UPRIGHT,
     WIDTH,
     Figure,
@@ -59,8 +58,8 @@ def curves(groups: Sequence[RunGroup]) -> Figure:
     ]
     text = "Mean accuracy over the tasks seen so far, after each task."
     x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
-    tip = alt.Tooltip("task:O", title="after task")
-    return _lines("curves", "ACC after each task", text, groups, rows, x, tip)
+    title, tip = "ACC after each task", {"task:O": "after task"}
+    return _lines("curves", title, text, groups, rows, x, tip)
 
 
 def per_task(groups: Sequence[RunGroup]) -> Figure:
@@ -72,8 +71,8 @@ def per_task(groups: Sequence[RunGroup]) -> Figure:
     ]
     text = "Accuracy on each task after the last one."
     x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
-    title, y_title = "Final accuracy by task", "final accuracy, %"
-    return _lines("per-task", title, text, groups, rows, x, TIP_TASK, y_title=y_title)
+    title, tip, y_title = "Final accuracy by task", {"task:O": "task"}, "final accuracy, %"
+    return _lines("per-task", title, text, groups, rows, x, tip, y_title=y_title)
 
 
 def over_memory(groups: Sequence[RunGroup]) -> Figure | None:
@@ -95,7 +94,7 @@ def over_memory(groups: Sequence[RunGroup]) -> Figure | None:
     ticks = sorted({row["memory"] for row in rows})
     axis = alt.Axis(values=ticks, format="d", labelOverlap=True, grid=False)
     x = alt.X("memory:Q", title="|M|, images", scale=alt.Scale(type="log", nice=False), axis=axis)
-    tip = alt.Tooltip("memory:Q", title="|M|", format="d")
+    tip = {"memory:Q d": "|M|"}
     text = "ACC after the last task with memories of different size."
     return _lines("memory", "ACC over |M|", text, firsts, rows, x, tip)
 
@@ -116,7 +115,7 @@ def over_share(groups: Sequence[RunGroup]) -> Figure | None:
         return None
     axis = alt.Axis(values=sorted({row["share"] for row in rows}), format="%", grid=False)
     x = alt.X("share:Q", title="newest task's share of φ", axis=axis)
-    tip = alt.Tooltip("share:Q", title="share", format=".0%")
+    tip = {"share:Q .0%": "share"}
     text = (
         "What the same network would reach in the end, were φ estimated on batches with this share "
         "of the newest task's training images."
@@ -140,11 +139,8 @@ def cost(groups: Sequence[RunGroup]) -> Figure | None:
     x = alt.X("forwards_per_step:Q", title="forward passes a step", scale=scale, axis=axis)
     chart = base(groups, rows, x=x, opacity=faded())
     span = chart.mark_rule().encode(y=y("low:Q"), y2="high:Q")
-    more = (
-        alt.Tooltip("forwards_per_step:Q", title="forwards a step", format=".2f"),
-        alt.Tooltip("images_per_second:Q", title="images/s", format=",.0f"),
-    )
-    point = points(chart, groups, size=90, y=y("acc:Q"), tooltip=tips(more=more))
+    more = {"forwards_per_step:Q .2f": "forwards a step", "images_per_second:Q ,.0f": "images/s"}
+    point = points(chart, groups, size=90, y=y("acc:Q"), tooltip=tips({}, more))
     whole = (span + point).properties(width=WIDTH, height=HEIGHT)
     whole = whole.add_params(HIDDEN, legend_pick("label"))
     text = "ACC against forward passes in a step, tracking included; images/s are of the machine."
@@ -158,7 +154,7 @@ def _lines(
     groups: Sequence[RunGroup],
     rows: list[Row],
     x: alt.X,
-    tip: alt.Tooltip,
+    tip: dict[str, str],
     *,
     y_title: str = "ACC, %",
 ) -> Figure:

@@ -12,7 +12,6 @@ from bntricks.report.figures.figure import (
     HIDDEN,
     LETTER,
     NOT_HIDDEN,
-    TIP_TASK,
     UPRIGHT,
     WIDTH,
     Figure,
@@ -29,7 +28,8 @@ MOST_PANELS = 4
 """What fits side by side; figures of more are folded."""
 NUMBERS_UP_TO = 10
 """Tasks up to which a matrix has room for numbers in its cells."""
-TIP_AFTER = alt.Tooltip("after:O", title="after task")
+WHERE = {"after:O": "after task", "task:O": "task"}
+"""Lines of a tooltip."""
 BESIDE = 60
 """What a panel needs beside its width: its axis, and some air."""
 WIDEST = 280
@@ -47,7 +47,7 @@ def matrices(groups: Sequence[RunGroup]) -> Figure:
     chart = alt.Chart(width=side, height=side).encode(
         x=alt.X("task:O", title="task", axis=UPRIGHT),
         y=alt.Y("after:O", title="after task"),
-        tooltip=tips(TIP_AFTER, TIP_TASK),
+        tooltip=tips(WHERE),
     )
     colour = alt.Color("acc:Q", title="accuracy, %", scale=PERCENT)
     layers = [chart.mark_rect().encode(color=colour)]
@@ -77,7 +77,7 @@ def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
     )
     layers = [
         chart.mark_line(strokeWidth=2),
-        chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(TIP_AFTER, TIP_TASK)),
+        chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(WHERE)),
     ]
     text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
     return _panels("over-time", "Each task over time", text, again, layers, rows, side)
