@@ -143,7 +143,7 @@ def quoted(own: Sequence[Finding]) -> str:
         if not judged:
             continue
         ours = "; ".join(f"{j.ours:+.1f} ({interval(j)}), {scale}" for scale, j in judged)
-        paper = judged[0][1].paper
+        paper = judged[0][1].paper.mean
         papers = "–" if paper is None else f"{paper:+.1f}"
         rows.append((Cell(label), Cell(ours), Cell(papers), Cell(finding.verdict)))
     columns = ("Difference, in points", "Ours (95% interval)", "The paper's", "Verdict")

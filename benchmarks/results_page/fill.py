@@ -70,7 +70,7 @@ def figures(finding: Finding) -> str:
         f"{each.ours:+.1f} points ({interval(each)}; {counted(each.seeds, 'seed')}, `{scale}`)"
         for scale, each in judged
     ]
-    paper = judged[0][1].paper
+    paper = judged[0][1].paper.mean
     return " and ".join(parts) + (f", in the paper {paper:+.1f}" if paper is not None else "")
 
 

@@ -58,10 +58,9 @@ def _rows(label: str, finding: Finding) -> Sequence[Row]:
         }
         for scale, each in judged
     ]
-    if judged and (paper := judged[0][1]).paper is not None:
-        low, high = paper.paper_interval or (None, None)
-        row = {"label": label, "source": PAPER, "shown": PAPER, "difference": paper.paper}
-        rows.append({**row, "low": low, "high": high})
+    if judged and (paper := judged[0][1].paper).mean is not None:
+        row = {"label": label, "source": PAPER, "shown": PAPER, "difference": paper.mean}
+        rows.append({**row, "low": paper.low, "high": paper.high})
     return rows
 
 

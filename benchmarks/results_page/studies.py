@@ -121,7 +121,7 @@ def claims_csv(findings: Sequence[Finding]) -> str:
             row += [None] * 11
         else:
             row += [scale, own.ours, own.low, own.high, own.seeds]
-            row += [own.paper, *(own.paper_interval or (None, None))]
+            row += [own.paper.mean, own.paper.low, own.paper.high]
             row += [own.p, own.p_holm, own.rule or own.reason]
         rows.append([*row, claim.metric, claim.kind, claim.where, "; ".join(study.artefacts)])
     # More digits would differ between machines.

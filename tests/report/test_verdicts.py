@@ -13,7 +13,7 @@ from bntricks.report.groups import group
 from bntricks.report.protocol import groups_of
 from bntricks.report.statistics import estimate, holm
 from bntricks.report.tables.results import verdict_table
-from bntricks.report.verdicts import paper_entry, paper_interval, verdicts
+from bntricks.report.verdicts import paper_difference, paper_entry, verdicts
 from bntricks.runs.metrics import METRICS
 from bntricks.runs.record.maps import BiasedPhi
 from helpers import records
@@ -465,7 +465,7 @@ def test_the_papers_own_difference_stands_beside_ours():
     study = load_study("pilot")
     rows = {row.claim.text: row for row in verdicts(study, "lite", [])}
     row = rows["ER-Cur+Buf has a higher BWT than ER on Seq-CIFAR-10"]
-    assert row.paper == pytest.approx(43.82 - 32.06)
+    assert row.paper.mean == pytest.approx(43.82 - 32.06)
     assert {row.verdict for row in rows.values()} == {"not run"}
 
 
@@ -548,7 +548,8 @@ def test_the_papers_interval_is_welchs():
         c for c in study.claims if c.text.startswith("ER-Cur+Buf has a higher ACC than ER ")
     ]
     er, other = (paper_entry(study, side).acc for side in (row.b, row.a))
-    low, high = paper_interval(study, row)
+    paper = paper_difference(study, row)
+    low, high = paper.low, paper.high
     assert (low + high) / 2 == pytest.approx(other.mean - er.mean)
 
     def p(difference):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bntricks.paper import Claim, Number, PaperResult, ScaleName, Side, Study, load_reported
+from bntricks.paper import Claim, PaperResult, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import RunGroup
 from bntricks.report.protocol import changes, check_one_protocol, groups_of, is_smoke
 from bntricks.report.records import by_seed
@@ -58,10 +58,8 @@ class Judgement:
     gain over B from one variant to the next."""
 
     claim: Claim
-    paper: float | None
+    paper: Estimate
     """The paper's difference, where its tables have the numbers."""
-    paper_interval: tuple[float, float] | None
-    """Welch's 95% interval of it, from the means and standard deviations over 10 runs."""
     ours: float | None
     low: float | None
     high: float | None
@@ -124,31 +122,18 @@ def paper_entry(study: Study, side: Side) -> PaperResult | None:
     return None if knobs else load_reported().find(side.method, side.stream, memory)
 
 
-def paper_difference(study: Study, claim: Claim) -> float | None:
-    """Compute the same difference from the paper's tables; None if they lack a part of it."""
-    numbers = _paper_numbers(study, claim)
-    if numbers is None:
-        return None
-    return sum(weight * number.mean for weight, number in numbers)
-
-
-def paper_interval(study: Study, claim: Claim) -> tuple[float, float] | None:
-    """Compute Welch's interval of the paper's difference, as the paper does not pair its runs."""
-    numbers = _paper_numbers(study, claim)
-    if numbers is None:
-        return None
-    return welch([(weight, number.mean, number.sd) for weight, number in numbers], PAPER_RUNS)
-
-
-def _paper_numbers(study: Study, claim: Claim) -> list[tuple[float, Number]] | None:
-    numbers = []
+def paper_difference(study: Study, claim: Claim) -> Estimate:
+    """Compute the same difference from the paper's tables, with Welch's interval, as the paper does
+    not pair its runs; empty if the tables lack a part of it."""
+    terms = []
     for weight, side in claim.terms():
         entry = paper_entry(study, side)
         number = {"acc": entry.acc, "bwt": entry.bwt}.get(claim.metric) if entry else None
         if number is None:
-            return None
-        numbers.append((weight, number))
-    return numbers
+            return Estimate()
+        terms.append((weight, number.mean, number.sd))
+    low, high = welch(terms, PAPER_RUNS)
+    return Estimate(sum(weight * mean for weight, mean, _ in terms), low, high)
 
 
 def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[RunGroup]) -> Judgement:
@@ -181,7 +166,6 @@ def _judge(study: Study, scale: ScaleName, claim: Claim, groups: Sequence[RunGro
     return Judgement(
         claim=claim,
         paper=paper_difference(study, claim),
-        paper_interval=paper_interval(study, claim),
         ours=shown.mean,
         low=shown.low,
         high=shown.high,

@@ -114,6 +114,6 @@ def _rows(judgements: Sequence[Judgement]) -> Iterator[tuple[str, Row]]:
         quantity = "slope" if claim.kind == "trend" else "difference"
         axis = f"{metric_title(claim.metric)}: {quantity} in points"
         yield axis, row
-        if judged.paper is not None:
-            paper = {"shown": "the paper", "difference": judged.paper}
+        if judged.paper.mean is not None:
+            paper = {"shown": "the paper", "difference": judged.paper.mean}
             yield axis, row | paper | dict.fromkeys(("low", "high", "seeds"))

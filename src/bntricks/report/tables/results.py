@@ -72,8 +72,8 @@ def verdict_table(
             "#": number(index, 0),
             "Verdict": Cell(_verdict(judged), bold=judged.verdict in ("holds", "does not hold")),
             "Claim": Cell(judged.claim.text),
-            "Paper": number(judged.paper),
-            "Paper's interval": interval(*(judged.paper_interval or (None, None))),
+            "Paper": number(judged.paper.mean),
+            "Paper's interval": interval(judged.paper.low, judged.paper.high),
             f"Ours {remark}".rstrip(): number(judged.ours),
             "95% interval": interval(judged.low, judged.high, DIGITS),
             "p (Holm)": p_value(judged.p_holm),
@@ -120,39 +120,33 @@ def p_value(p: float | None) -> Cell:
 
 
 def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
-    notes = [
+    reasons = {judged.reason for judged in judgements if judged.reason}
+    notes = {
         "Differences are in points, A minus B, over the seeds that both sides have. Interval and p "
         "are of one test, Student's of paired differences: the interval leaves out 0 (or, for "
-        "likeness, lies on one side of the margin) where its p is below 0.05.",
+        "likeness, lies on one side of the margin) where its p is below 0.05.": True,
         "p (Holm) is that p after Holm's adjustment for all claims of this table that have a "
         f"verdict. Holds, or does not hold: by the interval and by p (Holm) of at most 0.05, over "
         f"at least {SEEDS_TO_CONFIRM} seeds. Suggested, or doubtful: by the interval alone. "
-        "Undecided: the interval allows either answer.",
-    ]
-    if any(judged.paper_interval for judged in judgements):
-        notes.append(
-            "The paper's interval is Welch's, from its means and standard deviations over 10 runs."
-        )
-    if any(judged.mixed_numerics for judged in judgements):
-        notes.append(
-            f"{MIXED} Some pairs were computed on different machines or by different versions of "
-            "the code, so that their sides also differ by rounding, which training amplifies."
-        )
-    if any(judged.claim.metric == "every_task" for judged in judgements):
-        notes.append(
-            "A claim about every task shows the task that decides it; its p allows for all tasks."
-        )
-    if any(judged.reason not in ("", CHANGED) for judged in judgements):
-        notes.append(
-            f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and "
-            "runs of more than the smoke scale, which only shows that everything works."
-        )
-    if any(judged.reason == CHANGED for judged in judgements):
-        notes.append(
-            "Changed protocol: the runs have options that the study does not have at this scale, "
-            "so its claims are not about them."
-        )
-    return notes
+        "Undecided: the interval allows either answer.": True,
+        "The paper's interval is Welch's, from its means and standard deviations over 10 runs.": (
+            any(judged.paper.low is not None for judged in judgements)
+        ),
+        f"{MIXED} Some pairs were computed on different machines or by different versions of the "
+        "code, so that their sides also differ by rounding, which training amplifies.": (
+            any(judged.mixed_numerics for judged in judgements)
+        ),
+        "A claim about every task shows the task that decides it; its p allows for all tasks.": (
+            any(judged.claim.metric == "every_task" for judged in judgements)
+        ),
+        f"Not judged: a verdict needs at least {FEWEST_SEEDS} seeds that all sides have, and runs "
+        "of more than the smoke scale, which only shows that everything works.": bool(
+            reasons - {CHANGED}
+        ),
+        "Changed protocol: the runs have options that the study does not have at this scale, so "
+        "its claims are not about them.": CHANGED in reasons,
+    }
+    return [note for note, applies in notes.items() if applies]
 
 
 def compared(claim: Claim) -> str:
