@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.report.groups import best, group
+from bntricks.report.groups import group
 from bntricks.report.records import load_records, with_readings
+from bntricks.report.tables.results import results_table
 from bntricks.runs.record.file import NAME
 from helpers.records import HOSTILE, a_run, runs, written
 
@@ -176,8 +177,9 @@ def test_the_best_is_the_best_of_its_own_protocol():
         a_run("gem", final=90.0, epochs=1),
         a_run("er", final=90.0, stream="seq-cifar100"),
     ]
-    groups = group(records)
-    marked = [g.label for g, mark in zip(groups, best(groups), strict=True) if mark]
+    table = results_table(group(records))
+    method, acc = map(table.columns.index, ("Method", "ACC"))
+    marked = [row[method].text for row in table.rows if row[acc].bold]
     assert marked == ["er-bnt (memory 200)", "er-bnt (memory 500)"]
 
 

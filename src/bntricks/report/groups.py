@@ -39,7 +39,7 @@ class RunGroup:
     @property
     def unsized(self) -> str:
         """The label without the memory's size."""
-        return f"{self.method} ({self.variant})" if self.variant else self.method
+        return with_remark(self.method, self.variant)
 
     @property
     def cut_down(self) -> bool:
@@ -94,18 +94,13 @@ def by_stream(groups: Iterable[RunGroup]) -> dict[str, list[RunGroup]]:
     return streams
 
 
-def best(groups: Sequence[RunGroup]) -> list[bool]:
-    """Say, for each group, whether no comparable one has a higher mean ACC. Groups without rivals
-    and joint training do not count."""
-    accs = [each.mean("acc") or 0.0 for each in groups]
+def best(values: Sequence[tuple[RunGroup, float | None]]) -> list[bool]:
+    """Say, for each group's number, whether no comparable group has a higher one. A group that has
+    no number, or no rival, is not the best."""
     marks = []
-    for each, own in zip(groups, accs, strict=True):
-        rivals = [
-            acc
-            for rival, acc in zip(groups, accs, strict=True)
-            if rival is not each and not rival.joint and each.comparable(rival)
-        ]
-        marks.append(not each.joint and bool(rivals) and own >= max(rivals))
+    for own, value in values:
+        rivals = [v for g, v in values if g is not own and v is not None and own.comparable(g)]
+        marks.append(value is not None and bool(rivals) and value >= max(rivals))
     return marks
 
 
@@ -115,6 +110,10 @@ def cut_down_label(groups: Iterable[RunGroup]) -> str:
     if True not in kinds:
         return ""
     return "(partly cut-down data)" if False in kinds else "(cut-down data)"
+
+
+def with_remark(name: str, remark: str) -> str:
+    return f"{name} ({remark})" if remark else name
 
 
 def stream_title(name: str) -> str:
@@ -148,7 +147,7 @@ def _labelled(own: RunGroup, groups: Sequence[RunGroup]) -> RunGroup:
     variant = ", ".join(text for key, text in texts.items() if key != "memory")
     return replace(
         own,
-        label=drawable(_in_brackets(own.method, ", ".join(texts.values()))),
+        label=drawable(with_remark(own.method, ", ".join(texts.values()))),
         variant=drawable(variant),
     )
 
@@ -159,10 +158,6 @@ def _usual(key: str, value: Any, beside: Sequence[RunGroup]) -> bool:
     if key not in Config.options(of="memory") and _DEFAULTS.get(key) in values:
         return bool(value == _DEFAULTS[key])
     return 2 * values.count(value) > len(values)
-
-
-def _in_brackets(name: str, remark: str) -> str:
-    return f"{name} ({remark})" if remark else name
 
 
 def _data_text(own: RunGroup, beside: Sequence[RunGroup]) -> str:

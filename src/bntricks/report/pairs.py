@@ -4,6 +4,7 @@ seed. Differences are A minus B."""
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
         rows.append(
             (
                 Cell(metric_title(metric)),
-                *(measured(list(side.values())) for side in (a, b)),
+                *(measured(side.values()) for side in (a, b)),
                 number(found.mean) if found.n else SKIPPED,
                 interval(found.low, found.high),
                 p_value(found.p),
@@ -147,19 +148,14 @@ def _differences(pair: Pair, metrics: Sequence[str]) -> Table:
 
 def _curve(pair: Pair) -> Table:
     """Tabulate ACC after each task."""
-    sides = [[record.metrics["acc_after_each_task"] for record in each.records] for each in pair]
-    tasks = max(len(accs) for side in sides for accs in side)
+    sides = (
+        zip(*(r.metrics["acc_after_each_task"] for r in each.records), strict=True) for each in pair
+    )
     rows = tuple(
-        (number(task + 1, 0), *(measured(list(_at(side, task))) for side in sides))
-        for task in range(tasks)
+        (number(task, 0), *map(measured, accs))
+        for task, accs in enumerate(zip_longest(*sides, fillvalue=()), start=1)
     )
     return Table("ACC after each task", ("After task", *SIDES), rows)
-
-
-def _at(accs: Sequence[Sequence[float | None]], task: int) -> Iterator[float]:
-    for each in accs:
-        if task < len(each) and (value := each[task]) is not None:
-            yield value
 
 
 def _figures(pair: Pair, number: int) -> Iterator[Figure]:

@@ -40,16 +40,13 @@ def class_table(groups: Sequence[RunGroup]) -> Table | None:
         return None
     data = next(iter(recorded.values()))[0].data
     names = distinct(data.class_names)
-    rows = []
-    for label in chain.from_iterable(data.classes):
-        cells = []
-        for records in recorded.values():
-            values = [r.class_accuracy[label] for r in records if r.class_accuracy is not None]
-            known = [value for value in values if value is not None]
-            cells.append(measured(known, 1))
-        rows.append((Cell(names[label]), *cells))
+    columns = [[record.class_accuracy or () for record in own] for own in recorded.values()]
+    rows = tuple(
+        (Cell(names[label]), *(measured((accs[label] for accs in own), 1) for own in columns))
+        for label in chain.from_iterable(data.classes)
+    )
     title = titled("Accuracy of each class after the last task", groups)
-    return Table(title, ("Class", *recorded), tuple(rows))
+    return Table(title, ("Class", *recorded), rows)
 
 
 def confusion(groups: Sequence[RunGroup]) -> Figure | None:

@@ -2,12 +2,12 @@
 (Table 3) or each size of the memory (Table 4), with the batches of Table 2 where that is the table.
 `results.py` has the long list, with a row for each group of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bntricks.paper import STREAMS, PaperResult, Study, load_reported
-from bntricks.report.groups import RunGroup, by_stream, stream_title
+from bntricks.report.groups import RunGroup, best, by_stream, stream_title, with_remark
 from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import SKIPPED, Cell, Table, number
@@ -41,7 +41,7 @@ class Line:
     @property
     def title(self) -> str:
         name = load_reported().titles.get(self.method, self.method)
-        return f"{name} ({self.variant})" if self.variant else name
+        return with_remark(name, self.variant)
 
 
 def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
@@ -58,9 +58,9 @@ def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
         head, own = _head(place, places), [line.groups.get(place) for line in lines]
         papers = [None if group is None else paper_numbers(group) for group in own]
         for metric in METRICS:
-            name, best = metric.upper(), _best(lines, blocks, place, metric)
+            name, bold = metric.upper(), {*_best(own, blocks, metric)}
             ours = [measured(group.values(metric) if group else ()) for group in own]
-            ours = [replace(cell, bold=index in best) for index, cell in enumerate(ours)]
+            ours = [replace(cell, bold=index in bold) for index, cell in enumerate(ours)]
             columns.append((head, name, ours))
             if any(papers):
                 columns.append((head, f"paper {name}", [_paper(each, metric) for each in papers]))
@@ -116,23 +116,15 @@ def _block(line: Line, lines: Sequence[Line]) -> str:
     return f"family {max(family, key=len)}" if family else "others"
 
 
-def _best(lines: Sequence[Line], blocks: Sequence[str], place: Place, metric: str) -> set[int]:
+def _best(groups: Sequence[RunGroup | None], blocks: Sequence[str], metric: str) -> Iterator[int]:
     """Find the best number of each family, among comparable rivals; without families, of all but
     the bounds. A positive BWT does not count: it means that tasks were hardly learned when new."""
     families = {block for block in blocks if block.startswith("family")} or {"others"}
-    own = {i: line.groups[place] for i, line in enumerate(lines) if place in line.groups}
-    means = {index: group.mean(metric) for index, group in own.items() if blocks[index] in families}
-    counted = {i: v for i, v in means.items() if v is not None and (metric != "bwt" or v <= 0)}
-    best = set()
-    for index, value in counted.items():
-        rivals = [
-            other
-            for i, other in counted.items()
-            if i != index and blocks[i] == blocks[index] and own[index].comparable(own[i])
-        ]
-        if rivals and value >= max(rivals):
-            best.add(index)
-    return best
+    for family in families:
+        own = {i: g for i, g in enumerate(groups) if g is not None and blocks[i] == family}
+        means = [(group, group.mean(metric)) for group in own.values()]
+        counted = [(g, None if metric == "bwt" and (v or 0) > 0 else v) for g, v in means]
+        yield from (index for index, mark in zip(own, best(counted), strict=True) if mark)
 
 
 def _paper(entry: PaperResult | None, metric: str) -> Cell:

@@ -1,7 +1,7 @@
 """The lists of a report: the results of every group of runs, their costs, and the verdicts on
 claims. Rows from cut-down data are marked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -40,18 +40,19 @@ def results_table(
 ) -> Table:
     """Tabulate groups, with the paper's numbers beside those of its own protocol. A note says how
     runs of a study differ from it."""
-    notes = _notes(groups)
-    notes += changed_protocol(groups, study, scale)
+    notes = [*_notes(groups), *changed_protocol(groups, study, scale)]
+    accs = [(group, None if group.joint else group.mean("acc")) for group in groups]
     rows = [
         _result(group, paper_numbers(group), mark, metrics)
-        for group, mark in zip(groups, best(groups), strict=True)
+        for group, mark in zip(groups, best(accs), strict=True)
     ]
     return table_of("Results", rows, notes)
 
 
-def measured(values: Sequence[float], digits: int = 2) -> Cell:
-    """Write mean ± standard deviation; a dash if there are no values."""
-    return number(mean(values), digits, sd=sd(values)) if values else SKIPPED
+def measured(values: Iterable[float | None], digits: int = 2) -> Cell:
+    """Write mean ± standard deviation of the values there are; a dash if there are none."""
+    known = [value for value in values if value is not None]
+    return number(mean(known), digits, sd=sd(known)) if known else SKIPPED
 
 
 def cost_table(groups: Sequence[RunGroup]) -> Table:
