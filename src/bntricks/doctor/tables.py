@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bntricks.doctor.accuracy import Difference
 from bntricks.doctor.diagnosis import Diagnosis
-from bntricks.report.tables.table import Cell, Table, number
+from bntricks.report.tables.table import Cell, Table, number, table_of
 
 Diagnoses = Mapping[str, Diagnosis]
 """By the name of the model; the networks have the same architecture."""
@@ -36,67 +36,60 @@ def accuracy_table(diagnosis: Diagnosis) -> Table:
 def layer_table(diagnosis: Diagnosis) -> Table:
     """Tabulate layers, in the order of the pass."""
     newest = diagnosis.groups[-1].name
-    rows = tuple(
-        (
-            number(depth, 0),
-            Cell(layer.name),
-            Cell(layer.kind),
-            number(layer.channels, 0),
-            number(layer.distance),
-            number(layer.shift),
-            number(layer.log_ratio),
-            number(layer.kl, 3),
-            Cell("cannot be determined") if layer.shares is None else number(layer.shares[newest]),
-            number(layer.separation),
-            number(layer.unexplained),
-        )
+    unknown = Cell("cannot be determined")
+    rows = [
+        {
+            "Depth": number(depth, 0),
+            "Layer": Cell(layer.name),
+            "Kind": Cell(layer.kind),
+            "Channels": number(layer.channels, 0),
+            "Distance": number(layer.distance),
+            "Mean shift": number(layer.shift),
+            "Log variance ratio": number(layer.log_ratio),
+            "Symmetric KL": number(layer.kl, 3),
+            "Newest share": unknown if layer.shares is None else number(layer.shares[newest]),
+            "Separation": number(layer.separation),
+            "Unexplained": number(layer.unexplained),
+        }
         for depth, layer in enumerate(diagnosis.layers, start=1)
-    )
-    columns = (
-        *("Depth", "Layer", "Kind", "Channels", "Distance", "Mean shift", "Log variance ratio"),
-        *("Symmetric KL", "Newest share", "Separation", "Unexplained"),
-    )
-    return Table("Layers", columns, rows)
+    ]
+    return table_of("Layers", rows)
 
 
 def group_table(diagnosis: Diagnosis) -> Table:
     """Tabulate the groups that the diagnosis was made on."""
-    rows = tuple(
-        (
-            Cell(group.name),
-            number(group.samples, 0),
-            number(len(group.classes), 0),
-            Cell(", ".join(map(str, group.classes))),
-        )
+    rows = [
+        {
+            "Group": Cell(group.name),
+            "Samples": number(group.samples, 0),
+            "Classes": number(len(group.classes), 0),
+            "Labels": Cell(", ".join(map(str, group.classes))),
+        }
         for group in diagnosis.groups
-    )
+    ]
     note = "In the order they were learned; the last is the newest, all others are old."
-    return Table("Groups", ("Group", "Samples", "Classes", "Labels"), rows, (note,))
+    return table_of("Groups", rows, [note])
 
 
 def cost_table(diagnoses: Diagnoses) -> Table:
     """Tabulate models: their accuracy with φ as it is, and the change by balanced φ."""
-    rows = tuple(
-        (
-            Cell(name),
-            *(number(value, 1) for value in (as_is.old, as_is.newest, as_is.all)),
-            *map(
-                _change,
-                (balanced.old_difference, balanced.newest_difference, balanced.all_difference),
-            ),
-        )
+    rows = [
+        {
+            "Model": Cell(name),
+            "Old, %": number(each.as_is.old, 1),
+            "Newest, %": number(each.as_is.newest, 1),
+            "All, %": number(each.as_is.all, 1),
+            "φ costs on old": _change(each.balanced.old_difference),
+            "φ costs on newest": _change(each.balanced.newest_difference),
+            "φ costs on all": _change(each.balanced.all_difference),
+        }
         for name, each in diagnoses.items()
-        for as_is, balanced in [(each.as_is, each.balanced)]
-    )
-    columns = (
-        *("Model", "Old, %", "Newest, %", "All, %"),
-        *("φ costs on old", "φ costs on newest", "φ costs on all"),
-    )
+    ]
     note = (
         "What φ costs is what the same weights gain with φ of balanced data, in points, with 95% "
         "intervals paired over samples; every class counts the same."
     )
-    return Table("What φ costs each model", columns, rows, (note,))
+    return table_of("What φ costs each model", rows, [note])
 
 
 def _change(difference: Difference) -> Cell:

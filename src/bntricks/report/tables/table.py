@@ -72,7 +72,7 @@ class Table:
         return bool(cells) and all(cell.number is not None for cell in cells)
 
 
-def table_of(title: str, rows: Sequence[dict[str, Cell]], notes: Sequence[str]) -> Table:
+def table_of(title: str, rows: Sequence[dict[str, Cell]], notes: Sequence[str] = ()) -> Table:
     """Make a table from rows of cells by column, without empty columns."""
     kept = [name for name in (rows[0] if rows else ()) if any(row[name].text for row in rows)]
     cells = tuple(tuple(row[name] for name in kept) for row in rows)
