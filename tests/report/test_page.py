@@ -9,7 +9,7 @@ import pytest
 
 from bntricks.cli import app
 from bntricks.report.build import build
-from bntricks.report.commands import caveat, command
+from bntricks.report.commands import caveat, run_command
 from bntricks.report.page.page import report_html
 from helpers.records import HOSTILE, a_run, runs
 
@@ -114,7 +114,7 @@ def test_cut_down_data_is_said_in_the_head_the_table_and_the_figures():
 )
 def test_the_command_of_a_run_asks_for_the_same_run(knobs):
     run = a_run(**{"method": "der++", **knobs})
-    words = shlex.split(command(run))
+    words = shlex.split(run_command(run.config))
     assert words[0] == "bnt"
     _, bound, _ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
     asked = bound.arguments["config"].model_copy(update={"hyper": bound.arguments.get("hyper", {})})
@@ -122,7 +122,7 @@ def test_the_command_of_a_run_asks_for_the_same_run(knobs):
 
 
 def test_the_command_of_a_run_that_was_split_starts_torchrun():
-    words = command(a_run("er", ranks=2, synchronised=True))
+    words = run_command(a_run("er", ranks=2, synchronised=True).config)
     assert words.startswith("torchrun --nproc-per-node 2 -m bntricks run --method er ")
     assert "--synchronised" in words
     assert "--ranks" not in words

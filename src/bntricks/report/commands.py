@@ -7,13 +7,8 @@ from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 
 
-def command(record: Record) -> str:
-    """Write the command for a shell."""
-    return run_command(record.config)
-
-
 def run_command(config: Config) -> str:
-    """Write the command of a run that has no record yet."""
+    """Write the command of a run for a shell."""
     return command_line([*start(config.ranks), "run", *options(config)])
 
 

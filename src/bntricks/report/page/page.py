@@ -6,7 +6,7 @@ from html import escape
 
 from bntricks.files import shown
 from bntricks.report.build import Report
-from bntricks.report.commands import caveat, command
+from bntricks.report.commands import caveat, run_command
 from bntricks.report.groups import RunGroup, stream_title
 from bntricks.report.overview import counted
 from bntricks.report.page.html import (
@@ -121,4 +121,4 @@ def _run(record: Record) -> str:
     where = "" if record.path is None else f", {shown(record.path)}"
     model = f", its network in {MODEL}" if record.path and (record.path / MODEL).is_file() else ""
     text = f"Seed {record.seed}: ACC {record.acc:.2f}{where}{model}. {caveat(record)}".rstrip()
-    return f'<p class="quiet">{escape(text)}</p><pre>{escape(command(record))}</pre>'
+    return f'<p class="quiet">{escape(text)}</p><pre>{escape(run_command(record.config))}</pre>'
