@@ -104,14 +104,11 @@ def fitting_order(pairs_by_group: Iterable[Counter[tuple[int, int]]]) -> Fitting
     outputs = 1 + max(max(pair) for pair in pairs)
     if not 2 <= len(labels) <= MOST_CLASSES or outputs > MOST_CLASSES:
         return None
-    counts = np.zeros((outputs, outputs))
+    samples, counts, totals = pairs.total(), np.zeros((outputs, outputs)), np.zeros(outputs)
     for (label, answer), count in pairs.items():
+        totals[label] += count
         if answer >= 0:
             counts[label, answer] += count
-    samples = sum(pairs.values())
-    totals = np.zeros(outputs)
-    for (label, _), count in pairs.items():
-        totals[label] += count
     rates = counts / np.maximum(totals, 1)[:, None]
     chance, per_class = 1 / len(labels), samples / len(labels)
     spread = sqrt(chance * (1 - chance))

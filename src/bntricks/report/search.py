@@ -100,7 +100,7 @@ def table(result: SearchResult) -> Table:
     rows = [
         {
             **{knob: _knob(value) for knob, value in cell.knobs.items()},
-            "ACC": _acc(cell, bold=cell is best),
+            "ACC": replace(number(cell.acc, sd=cell.sd), bold=cell is best),
             "Seeds": number(len(cell.records), 0),
             "Failed": number(cell.failed, 0) if cell.failed else TableCell(),
         }
@@ -181,7 +181,3 @@ def section(result: SearchResult, made_by: str | None) -> Section:
 def _knob(value: Any) -> TableCell:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return TableCell(worded(value), float(value) if is_number else None)
-
-
-def _acc(cell: SearchCell, *, bold: bool) -> TableCell:
-    return replace(number(cell.acc, sd=cell.sd), bold=bold)

@@ -16,7 +16,7 @@ from bntricks.report.diagrams.drawing import fixed, svg
 from bntricks.report.diagrams.panels import legend, panel, sheet
 from bntricks.report.files import PAGE, PIXELS_PER_INCH, pdf, write_whole
 from bntricks.report.page.html import Section, page_html, table_html
-from bntricks.report.tables.table import Table, plain_cell, to_csv
+from bntricks.report.tables.table import Table, only, plain_cell, to_csv
 
 HEADS = {"ema": "EMA", "parameters": "model parameters"}
 DILEMMA = (
@@ -71,8 +71,7 @@ def recipe_table(title: str, names: Sequence[str], methods: Sequence[tuple[str, 
 
 def ablation_columns(table: Table) -> Table:
     """Those that fit a terminal: up to the memory."""
-    kept = table.columns.index("memory") + 1
-    return Table(table.title, table.columns[:kept], tuple(row[:kept] for row in table.rows))
+    return only(table, range(table.columns.index("memory") + 1))
 
 
 def _picture(drawings: Sequence[str], text: str) -> str:

@@ -62,10 +62,8 @@ def panel(title: str, method: Method, inside: float = 0.0) -> Drawing:
     inside = max(inside, *map(_frame_width, rows))
     end = TOP + sum(heights) + GAP * (len(rows) - 1)
     phi = FRAMES + inside + 26
-    width, tracker = (
-        phi + BAR + EDGE,
-        "every forward" if method.ema is None else f"{method.ema} only",
-    )
+    width = phi + BAR + EDGE
+    tracker = "every forward" if method.ema is None else f"{method.ema} only"
     steps = f"{len(method.updates)} steps of θ; " * (len(method.updates) > 1)
     quiet = 'fill-opacity="0.75"'
     body = [
