@@ -45,6 +45,10 @@ class PaperResult:
     acc: Number
     bwt: Number | None
 
+    def number(self, metric: str) -> Number | None:
+        """Return the result in this metric, if the paper has it."""
+        return {"acc": self.acc, "bwt": self.bwt}.get(metric)
+
 
 class TableBatches(NamedTuple):
     """The batches that update φ and θ, from a line of Table 2."""

@@ -16,15 +16,14 @@ from bntricks.runs.metrics import metric_title
 OLD, NEWEST = "old classes", "newest classes"
 PARTS = {OLD: "previous", NEWEST: "last_task"}
 """Of the accuracy after the last task, by the metric that measures it."""
-FINDINGS = (
-    (1, "is above zero", "are above zero"),
-    (-1, "is below zero", "are below zero"),
-    (
-        0,
+FINDINGS = {
+    1: ("is above zero", "are above zero"),
+    -1: ("is below zero", "are below zero"),
+    0: (
         "includes zero, so these runs show no difference there",
         "include zero, so these runs show no difference",
     ),
-)
+}
 """By the sign of the intervals: what is said of one, and of several."""
 DIGITS = 1
 """Of a gain as printed. No word about it rests on digits that nobody sees."""
@@ -78,12 +77,12 @@ class Comparison:
         if self.seeds < 2:
             return "one seed has no interval, so this shows nothing yet"
         parts = []
-        for sign, one, several in FINDINGS:
+        for sign, words in FINDINGS.items():
             names = [metric_title(gain.metric) for gain in self.gains if gain.sign == sign]
+            several = len(names) > 1
             if names:
-                intervals = "the interval" if len(names) == 1 else "the intervals"
-                verb = one if len(names) == 1 else several
-                parts.append(f"{intervals} of {' and '.join(names)} {verb}")
+                of = f"the interval{'s' * several} of {' and '.join(names)}"
+                parts.append(f"{of} {words[several]}")
         return "; ".join(parts)
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
+from bntricks.files import read_errors
 from bntricks.runs.metrics import choosable
 from bntricks.runs.record import Record
 from bntricks.runs.record.file import NAME, first_training, read
@@ -126,13 +127,11 @@ def _by_task(metric: str, accuracies: Sequence[float | None], **where: int) -> I
 
 
 def _record_files(path: Path) -> list[Path]:
-    try:
+    with read_errors(path):
         if path.is_dir():
             files = [path / NAME] if (path / NAME).is_file() else sorted(path.rglob(NAME))
         else:
             files = [path] if path.exists() else []
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
     if files:
         return files
     if not path.exists():

@@ -128,7 +128,7 @@ def paper_difference(study: Study, claim: Claim) -> Estimate:
     terms = []
     for weight, side in claim.terms():
         entry = paper_entry(study, side)
-        number = {"acc": entry.acc, "bwt": entry.bwt}.get(claim.metric) if entry else None
+        number = entry.number(claim.metric) if entry else None
         if number is None:
             return Estimate()
         terms.append((weight, number.mean, number.sd))

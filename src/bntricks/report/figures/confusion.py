@@ -1,6 +1,7 @@
 """Confusions between classes when the last task is over: as a picture, and as the accuracy of each
 class. Records of earlier versions have none."""
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -115,12 +116,10 @@ def _names(record: Record, *, by_class: bool) -> dict[int, str]:
 
 def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
     """Compute percentages by true and predicted name, of all images of the true name."""
-    counts: dict[tuple[str, str], int] = {}
-    images: dict[str, int] = {}
+    counts, images = Counter[tuple[str, str]](), Counter[str]()
     for record in records:
         for true, row in (record.confusion or {}).items():
             for predicted, count in row.items():
-                pair = names[true], names[predicted]
-                counts[pair] = counts.get(pair, 0) + count
-                images[names[true]] = images.get(names[true], 0) + count
+                counts[names[true], names[predicted]] += count
+                images[names[true]] += count
     return {pair: 100 * count / images[pair[0]] for pair, count in counts.items()}

@@ -56,7 +56,8 @@ def matrices(groups: Sequence[RunGroup]) -> Figure:
         number = alt.Text("acc:Q", format=".0f")
         layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
     text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
-    return _panels("matrices", "Accuracy matrices", text, groups, layers, rows, side)
+    whole, folded = _panels(layers, rows, side), len(groups) > MOST_PANELS
+    return of_stream("matrices", "Accuracy matrices", text, groups, whole, rows, folded=folded)
 
 
 def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
@@ -80,7 +81,8 @@ def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
         chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(WHERE)),
     ]
     text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
-    return _panels("over-time", "Each task over time", text, again, layers, rows, side)
+    whole, folded = _panels(layers, rows, side), len(again) > MOST_PANELS
+    return of_stream("over-time", "Each task over time", text, again, whole, rows, folded=folded)
 
 
 def _rows(groups: Sequence[RunGroup]) -> list[Row]:
@@ -93,21 +95,10 @@ def _rows(groups: Sequence[RunGroup]) -> list[Row]:
     ]
 
 
-def _panels(
-    kind: str,
-    title: str,
-    text: str,
-    groups: Sequence[RunGroup],
-    layers: Sequence[Any],
-    rows: list[Row],
-    side: int,
-) -> Figure:
+def _panels(layers: Sequence[Any], rows: list[Row], side: int) -> Any:
     shown, facet = by_method(rows, side)
     chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
-    columns = max(1, (WIDTH + 120) // (side + BESIDE))
-    folded = len(groups) > MOST_PANELS
-    whole = facetted(chart, facet, columns)
-    return of_stream(kind, title, text, groups, whole, rows, folded=folded)
+    return facetted(chart, facet, columns=max(1, (WIDTH + 120) // (side + BESIDE)))
 
 
 def facetted(chart: Any, facet: alt.Facet, columns: int) -> Any:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from bntricks.paper import STREAMS, PaperResult, Study, load_reported
+from bntricks.paper import STREAMS, Study, load_reported
 from bntricks.report.groups import RunGroup, best, by_stream, stream_title, with_remark
 from bntricks.report.protocol import paper_numbers, protocol_notes
-from bntricks.report.tables.results import measured
-from bntricks.report.tables.table import SKIPPED, Cell, Table, number
+from bntricks.report.tables.results import METRICS, measured, reported
+from bntricks.report.tables.table import SKIPPED, Cell, Table
 
-METRICS = ("acc", "bwt")
 BOUNDS = ("joint", "sgd")
 """Upper and lower bound: all data at once, and no protection against forgetting."""
 BNT = "-bnt"
@@ -63,7 +62,8 @@ def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
             ours = [replace(cell, bold=index in bold) for index, cell in enumerate(ours)]
             columns.append((head, name, ours))
             if any(papers):
-                columns.append((head, f"paper {name}", [_paper(each, metric) for each in papers]))
+                cells = [reported(each, metric) or SKIPPED for each in papers]
+                columns.append((head, f"paper {name}", cells))
     return Table(
         title=_title(study),
         columns=tuple(name for _, name, _ in columns),
@@ -125,11 +125,6 @@ def _best(groups: Sequence[RunGroup | None], blocks: Sequence[str], metric: str)
         means = [(group, group.mean(metric)) for group in own.values()]
         counted = [(g, None if metric == "bwt" and (v or 0) > 0 else v) for g, v in means]
         yield from (index for index, mark in zip(own, best(counted), strict=True) if mark)
-
-
-def _paper(entry: PaperResult | None, metric: str) -> Cell:
-    result = getattr(entry, metric, None)
-    return number(result.mean, sd=result.sd) if result else SKIPPED
 
 
 def _head(place: Place, places: Sequence[Place]) -> str:

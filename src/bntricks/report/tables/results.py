@@ -20,6 +20,8 @@ from bntricks.report.verdicts import (
 )
 from bntricks.runs.metrics import SHOWN, column_title, metric_title
 
+METRICS = ("acc", "bwt")
+"""Of the paper's tables."""
 SHARE = "New share of φ"
 MIXED = "†"
 """Beside seeds whose pairs differ in what computed them."""
@@ -53,6 +55,12 @@ def measured(values: Iterable[float | None], digits: int = 2) -> Cell:
     """Write mean ± standard deviation of the values there are; a dash if there are none."""
     known = [value for value in values if value is not None]
     return number(mean(known), digits, sd=sd(known)) if known else SKIPPED
+
+
+def reported(entry: PaperResult | None, metric: str) -> Cell | None:
+    """Write the paper's mean ± standard deviation, if it has them."""
+    result = entry.number(metric) if entry else None
+    return number(result.mean, sd=result.sd) if result else None
 
 
 def cost_table(groups: Sequence[RunGroup]) -> Table:
@@ -169,15 +177,12 @@ def compared(claim: Claim) -> str:
 def _result(
     group: RunGroup, entry: PaperResult | None, mark: bool, metrics: Sequence[str]
 ) -> dict[str, Cell]:
-    paper = {} if entry is None else {"acc": entry.acc, "bwt": entry.bwt}
     numbers: dict[str, Cell] = {}
     for name in metrics:
         cell = measured(group.values(name))
         numbers[column_title(name)] = replace(cell, bold=mark and name == "acc")
-        if name in ("acc", "bwt"):
-            reported = paper.get(name)
-            beside = number(reported.mean, sd=reported.sd) if reported else Cell()
-            numbers[f"Paper {column_title(name)}"] = beside
+        if name in METRICS:
+            numbers[f"Paper {column_title(name)}"] = reported(entry, name) or Cell()
     images, official = group.records[0].data.images, group.records[0].data.official_images
     data = "full"
     if group.cut_down and official is not None:
