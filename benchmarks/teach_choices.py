@@ -24,8 +24,8 @@ from torch import Tensor
 
 from bntricks import Model
 from bntricks.cli.console import markdown
+from bntricks.errors import counted
 from bntricks.files import write_atomically
-from bntricks.report.overview import counted
 from bntricks.report.statistics import estimate
 from bntricks.report.verdicts import FEWEST_SEEDS
 from bntricks.streams import Stream, open_stream

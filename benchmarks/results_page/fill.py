@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from bntricks.errors import counted
 from bntricks.paper import STREAMS, ScaleName, load_reported, load_study
-from bntricks.report.overview import WORDS, counted
+from bntricks.report.overview import WORDS
 from bntricks.report.tables.table import Cell, Table, number, to_markdown
 from bntricks.report.verdicts import Judgement
 from bntricks.runs.metrics import metric_title

@@ -123,6 +123,10 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def abbreviated(names: Sequence[str], at_most: int) -> str:
     """List the first of these names, and count the rest."""
     rest = len(names) - at_most

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from bntricks.doctor.groups import BatchesByGroup, Group, Labelled, checked_batches, class_shares
 from bntricks.errors import UserError
-from bntricks.intervals import normal_quantile
+from bntricks.intervals import normal_quantile, sign
 from bntricks.networks.head import scores_in
 from bntricks.norm import Statistics, mode, swapped
 from bntricks.streams.files.progress import OnProgress
@@ -41,8 +41,7 @@ class Difference:
     @property
     def sign(self) -> Literal[-1, 0, 1]:
         """The sign; 0 if the interval, as printed, includes 0."""
-        low, high = round(self.low, 1), round(self.high, 1)
-        return 1 if low > 0 else -1 if high < 0 else 0
+        return sign(self.low, self.high, 1)
 
     @property
     def signed(self) -> str:

@@ -15,7 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from bntricks.batch import check_finite
-from bntricks.errors import UserError
+from bntricks.errors import UserError, counted
 
 Labelled = tuple[Tensor, Tensor]
 Batches = Iterable[Labelled] | Callable[[], Iterable[Labelled]]
@@ -53,7 +53,7 @@ def survey(batches_by_group: BatchesByGroup) -> tuple[Group, ...]:
     count = len(batches_by_group)
     if count < 2:
         raise UserError(
-            f"the doctor got {count} group{'s' * (count != 1)} of batches: give at least two, in "
+            f"the doctor got {counted(count, 'group')} of batches: give at least two, in "
             "the order they were learned, the newest last"
         )
     surveyed = [_survey_group(name, batches) for name, batches in batches_by_group.items()]
@@ -267,7 +267,7 @@ def _survey_group(name: str, batches: Batches) -> tuple[Group, tuple[int, ...]]:
     samples = counts.total()
     if samples < MIN_SAMPLES:
         raise UserError(
-            f"group {name!r} has {samples} sample{'s' * (samples != 1)}: it needs at least "
+            f"group {name!r} has {counted(samples, 'sample')}: it needs at least "
             f"{MIN_SAMPLES}, half to estimate moments with and half to measure accuracy on"
         )
     if len(shapes) > 1:

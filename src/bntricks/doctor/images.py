@@ -12,7 +12,7 @@ from torch import Generator, Tensor, nn
 
 from bntricks.doctor.accuracy import inputs_for
 from bntricks.doctor.groups import Batches, BatchesByGroup, Labelled, checked_batches
-from bntricks.errors import UserError, abbreviated
+from bntricks.errors import UserError, abbreviated, counted
 from bntricks.networks.imported import summary
 from bntricks.norm import mode
 from bntricks.streams.files.archive import Folder
@@ -76,9 +76,8 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
     """Make a view that normalises pixels in [0, 1], of three channels or of grey."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
-            f"{len(mean)} mean{'s' * (len(mean) != 1)} and {len(std)} standard "
-            f"deviation{'s' * (len(std) != 1)}: give three of each for colour, or one of each for "
-            "grey images",
+            f"{counted(len(mean), 'mean')} and {counted(len(std), 'standard deviation')}: give "
+            "three of each for colour, or one of each for grey images",
             option="mean",
         )
     for value in mean:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
-from bntricks.errors import UserError
+from bntricks.errors import UserError, counted
 from bntricks.files import commit, write_errors
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
@@ -47,7 +47,7 @@ def open_network(
     if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] != len(classes):
         namers = "the folders name" if list(classes) == list(folders) else "the list names"
         raise UserError(
-            f"the network has {scores.shape[1]} output{'s' * (scores.shape[1] != 1)} and {namers} "
+            f"the network has {counted(scores.shape[1], 'output')} and {namers} "
             f"{len(classes)} class{'es' * (len(classes) != 1)}: name all outputs, in their order",
             remedy="classes",
         )

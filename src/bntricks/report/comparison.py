@@ -7,6 +7,8 @@ from functools import partial
 
 import altair as alt
 
+from bntricks.errors import counted
+from bntricks.intervals import sign
 from bntricks.report.figures.figure import ACCURACY, SEEDS, Figure, Row, titled, tooltip
 from bntricks.report.groups import RunGroup
 from bntricks.report.records import by_seed
@@ -43,10 +45,7 @@ class Gain:
     def sign(self) -> int:
         """The sign of the interval as printed; 0 if it includes 0, or if there is none."""
         low, high = self.difference.low, self.difference.high
-        if low is None or high is None:
-            return 0
-        low, high = round(low, DIGITS), round(high, DIGITS)
-        return 1 if low > 0 else -1 if high < 0 else 0
+        return 0 if low is None or high is None else sign(low, high, DIGITS)
 
     def __str__(self) -> str:
         difference = self.difference
@@ -77,8 +76,8 @@ class Comparison:
         if self.seeds < 2:
             return "one seed has no interval, so this shows nothing yet"
         parts = []
-        for sign, words in FINDINGS.items():
-            names = [metric_title(gain.metric) for gain in self.gains if gain.sign == sign]
+        for side, words in FINDINGS.items():
+            names = [metric_title(gain.metric) for gain in self.gains if gain.sign == side]
             several = len(names) > 1
             if names:
                 of = f"the interval{'s' * several} of {' and '.join(names)}"
@@ -88,8 +87,8 @@ class Comparison:
     @property
     def evidence(self) -> str:
         """The gains and the conclusion, without the methods' names."""
-        runs = "1 seed" if self.seeds == 1 else f"{self.seeds} seeds"
-        return f"{', '.join(map(str, self.gains))}, paired over {runs}; {self.finding}"
+        seeds = counted(self.seeds, "seed")
+        return f"{', '.join(map(str, self.gains))}, paired over {seeds}; {self.finding}"
 
     def __str__(self) -> str:
         return f"{self.method} against {self.other}: {self.evidence}."

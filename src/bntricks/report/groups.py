@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, counted
 from bntricks.paper import STREAMS, load_reported
 from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
@@ -110,6 +110,12 @@ def cut_down_label(groups: Iterable[RunGroup]) -> str:
     if True not in kinds:
         return ""
     return "(partly cut-down data)" if False in kinds else "(cut-down data)"
+
+
+def seeds_of(groups: Iterable[RunGroup]) -> str:
+    """Say how many seeds groups have, from the fewest to the most."""
+    fewest, *_, most = sorted([len(group.records) for group in groups] * 2)
+    return f"{fewest} to {most} seeds" if fewest < most else counted(most, "seed")
 
 
 def with_remark(name: str, remark: str) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from bntricks.errors import counted
 from bntricks.paper import ScaleName, Side, Study
-from bntricks.report.groups import RunGroup, by_stream, stream_title
+from bntricks.report.groups import RunGroup, by_stream, seeds_of, stream_title
 from bntricks.report.protocol import departures, groups_of
 from bntricks.report.verdicts import Judgement, Verdict
 
@@ -50,10 +51,6 @@ def overview(
     )
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def claims_title(study: Study) -> str:
     """Title the verdicts of a study."""
     if not study.artefacts:
@@ -73,9 +70,7 @@ def _question(study: Study) -> str:
 
 
 def _scale(groups: Sequence[RunGroup], scale: ScaleName | None) -> str:
-    counts = sorted({len(group.records) for group in groups})
-    seeds = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    size = f"{seeds} seed{'s' * (seeds != '1')} a row" + (f", at {scale} scale" if scale else "")
+    size = f"{seeds_of(groups)} a row" + (f", at {scale} scale" if scale else "")
     texts = departures(*groups)
     if not texts:
         return f"{size}, under the paper's protocol."

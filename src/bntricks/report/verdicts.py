@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from bntricks.intervals import sign
 from bntricks.paper import Claim, PaperResult, ScaleName, Side, Study, load_reported
 from bntricks.report.groups import RunGroup
 from bntricks.report.protocol import changes, check_one_protocol, groups_of, is_smoke
@@ -35,6 +36,7 @@ SUGGESTED: dict[Direction, Verdict] = {
     "open": "undecided",
     "against": "doubtful",
 }
+BY_SIGN: dict[int, Direction] = {1: "for", 0: "open", -1: "against"}
 CONFIRMED: dict[Direction, Verdict] = {"for": "holds", "against": "does not hold"}
 FEWEST_SEEDS = 3
 """Two seeds can agree by chance to any number of digits."""
@@ -252,6 +254,4 @@ def _direction(claim: Claim, difference: Estimate) -> Direction:
     if claim.margin is not None:
         inside = equivalent(low, high, claim.margin)
         return "open" if inside is None else "for" if inside else "against"
-    if low > 0:
-        return "for"
-    return "against" if high < 0 else "open"
+    return BY_SIGN[sign(low, high, DIGITS)]

@@ -4,11 +4,11 @@ the command that makes each run again."""
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from bntricks.errors import counted
 from bntricks.files import shown
 from bntricks.report.build import Report
 from bntricks.report.commands import caveat, run_command
 from bntricks.report.groups import RunGroup, stream_title
-from bntricks.report.overview import counted
 from bntricks.report.page.html import (
     Section,
     details,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bntricks.paper import STREAMS, Study, load_reported
-from bntricks.report.groups import RunGroup, best, by_stream, stream_title, with_remark
+from bntricks.report.groups import RunGroup, best, by_stream, seeds_of, stream_title, with_remark
 from bntricks.report.protocol import paper_numbers, protocol_notes
 from bntricks.report.tables.results import METRICS, measured, reported
 from bntricks.report.tables.table import SKIPPED, Cell, Table
@@ -143,10 +143,7 @@ def _title(study: Study | None) -> str:
 
 
 def _notes(groups: Sequence[RunGroup], lines: Sequence[Line]) -> list[str]:
-    counts = sorted({len(group.records) for group in groups})
-    few, many = counts[0], counts[-1]
-    seeds = f"{few} to {many} seeds" if few < many else "1 seed" if many == 1 else f"{many} seeds"
-    notes = [f"In percent, mean ± standard deviation over {seeds}. {BOLD}"]
+    notes = [f"In percent, mean ± standard deviation over {seeds_of(groups)}. {BOLD}"]
     bounds = [line.title for line in lines if line.method in BOUNDS]
     if bounds:
         verb = "is a bound, not a rival" if len(bounds) == 1 else "are bounds, not rivals"
