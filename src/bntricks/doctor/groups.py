@@ -177,8 +177,7 @@ def balanced_batches(
 
 
 class _Cycle:
-    """A group's inputs, handed out repeatedly, any number at a time, and equally many of each
-    class.
+    """A group's inputs, handed out repeatedly, any number at a time, equally many of each class.
 
     In every pass over the batches each class gives the same number of inputs: large classes some of
     theirs in turn, small ones some of theirs more than once.

@@ -134,8 +134,7 @@ def _measure(
 @dataclass(frozen=True, slots=True)
 class Coordinates:
     """Coordinates in which the moments of a mixture are the mixture of the moments: means and
-    second moments about the population's mean, in its standard deviations. The population is the
-    origin."""
+    second moments about the population, the origin, in its standard deviations."""
 
     mean: Tensor
     var: Tensor

@@ -1,8 +1,7 @@
-"""From records to what a reader sees: statistics, verdicts on the paper's claims, tables, charts
-and the page.
+"""From records to what readers see: statistics, verdicts on claims, tables, charts and the page.
 
-    report = build(load_records(["runs"]))       # bntricks.report.build, .records
-    page = write(report, "report")               # bntricks.report.files
+report = build(load_records(["runs"]))       # bntricks.report.build, .records
+page = write(report, "report")               # bntricks.report.files
 """
 
 from __future__ import annotations

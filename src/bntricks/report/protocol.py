@@ -1,6 +1,5 @@
 """Which runs may be compared: departures from the paper's protocol, which exclude its numbers; the
-runs that belong to a study, and how they differ from it; and the rule that runs of different
-protocols are never compared."""
+runs of a study, and how they differ from it; and the refusal to compare different protocols."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations

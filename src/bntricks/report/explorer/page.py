@@ -1,6 +1,5 @@
 """The explorer in a page: a slider over the newest task's share of φ, charts that follow it, and,
-without scripts, a picture and the measured numbers. Measured points are marked; values between them
-are interpolated."""
+without scripts, a picture and the numbers. Measured points are marked, others interpolated."""
 
 import json
 from collections.abc import Sequence

@@ -61,8 +61,7 @@ class Scene:
 
     @property
     def pair(self) -> tuple[MethodLine, MethodLine]:
-        """The pair to show first: ER or another method and its BN Tricks form, else the first
-        two."""
+        """The pair shown first: ER or another method and its BN Tricks form, else the first two."""
         by_method = {line.method: line for line in reversed(self.lines)}
         bases = [m for m in ("er", *by_method) if m in by_method and m + BNT in by_method]
         if bases:

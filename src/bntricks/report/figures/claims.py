@@ -1,6 +1,5 @@
 """The figure of a study's claims: our differences with their intervals, beside the paper's. Texts
-are above their marks, where no margin can cut them. Each metric has a panel with an axis of its
-own."""
+are above their marks, where no margin can cut them. Each metric has a panel with its own axis."""
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,6 +1,5 @@
 """The base of all figures, as Altair charts: one definition for the page and for the paper. Fonts,
-axes and background are chosen by the renderer; a click on a name selects it, and the parameter
-`hidden` hides methods."""
+axes and background are the renderer's; a click selects a name, and `hidden` hides methods."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

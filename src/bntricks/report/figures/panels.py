@@ -1,6 +1,5 @@
 """Charts with a panel for each method: the accuracy of each task over time (Figure 3, right), and
-whole accuracy matrices. Every panel has its own axes, so that a renderer may place any number side
-by side."""
+whole accuracy matrices. Panels have axes of their own, so that any number fits side by side."""
 
 import textwrap
 from collections.abc import Sequence
