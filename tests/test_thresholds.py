@@ -166,7 +166,7 @@ def lesson(after, *, before=(), losses=(), groups=(("cat", "dog", "owl"),)):
         classes=tuple(name for group in groups for name in group),
     )
     answers_before = answered(before) if before else []
-    found = summarise(model, answers_before, images=1, unreadable=(), losses=losses)
+    found = summarise(model, answers_before, images, unreadable=(), losses=losses)
     return " ".join(found.concerns)
 
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from bntricks import Model
-from bntricks.model.create import build
+from bntricks.model.create import build, protocol
 from bntricks.model.metadata import Metadata
+from bntricks.model.options import NewModel
 from bntricks.training.learner import Learner
-from bntricks.training.optimisers import Adam, GradientDescent
+from bntricks.training.optimisers import OPTIMISERS, Adam, GradientDescent
 from bntricks.training.schedules import constant, one_cycle
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -39,6 +40,17 @@ def test_a_new_model_has_the_engineers_recipe(fresh):
     assert state.schedule is one_cycle
     assert state.optimiser.lr == fresh.metadata.lr == 0.003
     assert Model.create(pictures_of(FIRST), optimiser="sgd", **SMALL).metadata.lr == 0.03
+
+
+def test_an_optimiser_of_ones_own_brings_its_rate(monkeypatch):
+    def own(parameters, lr=0.25, decay=0.0):
+        return GradientDescent(parameters, lr, decay)
+
+    monkeypatch.setitem(OPTIMISERS.entries(), "test-own", own)
+    assert protocol(NewModel(optimiser="test-own"))["lr"] == 0.25
+    assert protocol(NewModel(optimiser="test-own", lr=0.5))["lr"] == 0.5
+    monkeypatch.setitem(OPTIMISERS.entries(), "test-own", lambda parameters, lr, decay: None)
+    assert protocol(NewModel(optimiser="test-own"))["lr"] == 0.03
 
 
 def pictures_of(names):

@@ -26,7 +26,7 @@ def summary(answered, *, before=BEFORE, groups=GROUPS, losses=(1.0, 0.5, 0.2), m
         metadata=SimpleNamespace(taught=(lesson,)),
         classes=tuple(name for group in groups for name in group),
     )
-    return summarise(model, before, images=100, unreadable=(), losses=losses)
+    return summarise(model, before, model.tests, unreadable=(), losses=losses)
 
 
 def test_a_good_lesson_raises_no_concern_and_is_told_by_task_class_and_pair():

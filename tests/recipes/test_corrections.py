@@ -6,10 +6,9 @@ import torch.nn.functional as F
 
 from bntricks import Batch, Learner, UserError, bn_tricks, make
 from bntricks.recipes.corrections import CORRECTIONS, AlignWeights, Rectified, fit_bias
+from bntricks.recipes.options import READINGS
 from bntricks.recipes.recalibrations import RecalibrateOnMemory
 from bntricks.recipes.rewrite import corrected, recalibrated
-from bntricks.runs.readings import only_rescores
-from bntricks.runs.record import READINGS
 from bntricks.training.checkpoint import digest
 from bntricks.training.readings import Readings
 from helpers.processes import completed
@@ -147,8 +146,11 @@ def test_a_prior_is_the_share_of_each_class_in_what_was_trained_on_in_this_task(
     assert (scores[:, UNSEEN] == -torch.inf).all()
 
 
-def test_records_know_by_name_which_corrections_only_rescore():
-    assert tuple(filter(only_rescores, CORRECTIONS.entries())) == READINGS
+def test_readings_are_the_corrections_that_only_rescore():
+    er = make("er")
+    only_rescore = [n for n in CORRECTIONS.entries() if corrected(er, n) != er]
+    only_rescore = [n for n in only_rescore if corrected(er, n).stages == er.stages]
+    assert tuple(only_rescore) == READINGS
 
 
 @pytest.mark.parametrize("name", READINGS)

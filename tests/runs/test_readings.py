@@ -4,13 +4,14 @@ import pytest
 import torch
 
 from bntricks import Config, UserError, run, train
-from bntricks.methods import make
+from bntricks.methods import entries, make, method
 from bntricks.networks.head import last_linear
+from bntricks.recipes.options import READINGS
+from bntricks.recipes.rewrite import corrected
 from bntricks.report.groups import group
 from bntricks.report.records import load_records
 from bntricks.runs.describe import describe
 from bntricks.runs.readings import readings, trunk
-from bntricks.runs.record import READINGS
 from bntricks.runs.record.file import read
 from bntricks.runs.resolve import made_with, resolve
 from bntricks.runs.train import build
@@ -92,6 +93,17 @@ def test_the_new_options_rename_no_run_at_their_defaults():
     assert resolved(method="er-recalibrate", recalibrate="memory") == resolved(
         method="er-recalibrate"
     )
+
+
+def test_an_option_that_adds_nothing_to_a_recipe_is_no_part_of_a_runs_name():
+    name = "test-aligned"
+    try:
+        method(name, title="ER, aligned")(lambda: corrected(make("er"), "wa"))
+        plain = resolved(method=name)
+        assert resolved(method=name, correct="wa") == plain
+        assert resolved(method=name, correct="bic") != plain
+    finally:
+        del entries()[name]
 
 
 def test_only_what_moves_weights_is_trained_apart():

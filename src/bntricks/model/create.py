@@ -19,14 +19,12 @@ from bntricks.recipes.options import TrainingOptions
 from bntricks.streams.tasks import channel_moments
 from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner, identity
-from bntricks.training.optimisers import OPTIMISERS
+from bntricks.training.optimisers import OPTIMISERS, default_of
 from bntricks.training.schedules import SCHEDULES
 
 CIFAR_STEM = 64
 """The largest side of images for which the ResNet's stem is that of CIFAR: at 224 pixels its maps
 would cost 16 times as much as those of ImageNet's."""
-RATES = {"adam": 0.003, "adamw": 0.003, "sgd": 0.03}
-"""The learning rate by default, the highest one where a schedule changes it."""
 
 
 def create(
@@ -76,7 +74,7 @@ def protocol(how: Protocol) -> dict[str, Any]:
     return how.model_dump(include=set(Protocol.model_fields)) | {
         "versions": versions(),
         "hyper": {**find(how.method).hyper(), **how.hyper},
-        "lr": RATES.get(how.optimiser, RATES["sgd"]) if how.lr is None else how.lr,
+        "lr": how.lr or default_of(how.optimiser, "lr") or default_of("sgd", "lr"),
     }
 
 

@@ -154,13 +154,7 @@ def teach(
     )
     changes = {"lr": lr, "taught": (*metadata.taught, task)}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    learned = summarise(
-        model,
-        before,
-        images=len(train),
-        unreadable=samples.unreadable,
-        losses=losses,
-    )
+    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=losses)
     lag = None
     if decision is None or decision.chosen != "re-estimated":
         lag = lagging(learner, learner.cost.steps - steps)

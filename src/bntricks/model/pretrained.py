@@ -264,7 +264,7 @@ def teach_features(
         serve(model.net, *layer_before)
         insertion.set_state(drawn)
         raise
-    learned = summarise(model, before, images=len(train), unreadable=samples.unreadable, losses=())
+    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=())
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 

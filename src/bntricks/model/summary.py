@@ -103,12 +103,12 @@ def accuracies(answered: Sequence[tuple[int, int]]) -> dict[int, float]:
 def summarise(
     model: Model,
     before: Sequence[tuple[int, int]],
+    train: Images,
     *,
-    images: int,
     unreadable: tuple[str, ...],
     losses: Sequence[float],
 ) -> Learned:
-    """Compare what the model answers now with what it answered before the task."""
+    """Compare what the model answers now with what it answered before it learned from `train`."""
     after = answers(model, model.tests)
     counts = Counter(label for label, _ in after)
     by_time = (accuracies(before), accuracies(after))
@@ -133,7 +133,7 @@ def summarise(
     return Learned(
         tasks,
         everything,
-        images,
+        len(train),
         unreadable,
         classes=classes,
         confused=confusions(after, model.classes),

@@ -34,8 +34,6 @@ class Correction(Protocol):
     """Whether it uses stored samples of old classes."""
     compares_lengths: ClassVar[bool] = False
     """Whether it compares the lengths of weights, which a cosine head ignores."""
-    rescores: ClassVar[bool] = True
-    """Whether it leaves training alone, so that it can be read off a network trained without it."""
 
     def fit(self, state: State, samples: Batch | None) -> Fitted:
         """Fit to the state as a task ends, in evaluation mode, and to the task's raw samples.
@@ -113,8 +111,6 @@ class CorrectedHead(nn.Module):
 class Uncorrected(Correction):
     """The head as it was trained."""
 
-    rescores = False
-
     def applied(self, method: Method, name: str) -> Method:
         return method
 
@@ -126,7 +122,6 @@ class AlignWeights(Correction):
     average they are as long as those of the old classes. The next task starts from there."""
 
     compares_lengths = True
-    rescores = False
 
     def applied(self, method: Method, name: str) -> Method:
         return method if self in method.stages else replace(method, stages=(self, *method.stages))

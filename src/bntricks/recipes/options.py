@@ -6,6 +6,10 @@ from pydantic import Field
 
 from bntricks.options import Option, Options
 
+READINGS = ("wa-eval", "bic", "il2m", "prior")
+"""Corrections that only rescore: they are read off a network that is trained without them. A user's
+own is not, because its file is part of the run's name."""
+
 
 class TrainingOptions(Options):
     """How θ and φ move, and what is replayed."""

@@ -23,6 +23,7 @@ from bntricks.recipes.language import (
     balanced,
     blended,
 )
+from bntricks.recipes.options import RecipeOptions
 from bntricks.recipes.recalibrations import RECALIBRATIONS, leave
 
 
@@ -62,6 +63,11 @@ def bn_tricks(method: Method) -> Method:
 
     updates = tuple(map(rewritten, method.updates))
     return replace(method, ema=ema, updates=updates, together=False)
+
+
+def with_options(method: Method, options: RecipeOptions) -> Method:
+    """Return the method with what these options add to it."""
+    return corrected(recalibrated(method, options.recalibrate), options.correct)
 
 
 def corrected(method: Method, name: str) -> Method:

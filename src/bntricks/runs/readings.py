@@ -15,15 +15,15 @@ from bntricks.networks.registry import is_imported
 from bntricks.recipes.classifiers import LINEAR
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Method
-from bntricks.recipes.rewrite import corrected, recalibrated
+from bntricks.recipes.options import READINGS
+from bntricks.recipes.rewrite import with_options
 from bntricks.runs.config import Config
 from bntricks.runs.norms import check_norm, reads_phi
 
 
 def recipe(config: Config) -> Method:
-    """Return the method of a run, with its recalibration and correction."""
-    method = recalibrated(make(config.method, **config.hyper), config.recalibrate)
-    method = corrected(method, config.correct)
+    """Return the method of a run, with what its options add."""
+    method = with_options(make(config.method, **config.hyper), config)
     _check_head(config, method)
     return method
 
@@ -31,20 +31,14 @@ def recipe(config: Config) -> Method:
 def trunk(config: Config) -> Config:
     """Return the run whose network this one is read off, which is itself if it must be trained. A
     method with another φ is also trained if it is run by its own name."""
-    if only_rescores(config.correct):
+    if config.correct in READINGS:
         return config.model_copy(update={"correct": "none"})
     return config.model_copy(update={"method": _siblings(config)[0]})
 
 
 def name_of(config: Config) -> str:
     """Return the name of this run among the readings of its trunk."""
-    return config.correct if only_rescores(config.correct) else config.method
-
-
-def only_rescores(correction: str) -> bool:
-    """Whether runs with this correction are read off those without. A user's correction is not,
-    because its file is part of the run's name."""
-    return CORRECTIONS.find(correction).rescores and CORRECTIONS.is_built_in(correction)
+    return config.correct if config.correct in READINGS else config.method
 
 
 def readings(config: Config) -> dict[str, Method]:
@@ -53,7 +47,7 @@ def readings(config: Config) -> dict[str, Method]:
         name: make(name, **config.hyper) for name in _siblings(config) if name != config.method
     }
     if config.correct == "none" and config.ranks == 1:
-        for name in filter(only_rescores, CORRECTIONS.entries()):
+        for name in READINGS:
             with suppress(UserError):  # this correction does not apply
                 others[name] = recipe(config.model_copy(update={"correct": name}))
         others |= _other_trackers(config)

@@ -20,6 +20,7 @@ from bntricks.plugins.registry import CodeSource
 from bntricks.recipes.as_published import concerns
 from bntricks.recipes.corrections import CORRECTIONS
 from bntricks.recipes.language import Balanced, Method
+from bntricks.recipes.options import RecipeOptions
 from bntricks.recipes.protocols import splits_classes
 from bntricks.recipes.recalibrations import RECALIBRATIONS
 from bntricks.runs.config import REVISION, Config
@@ -31,7 +32,7 @@ from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
 from bntricks.training.distributed import launched
 from bntricks.training.events import Sink, reported, silent, warning
-from bntricks.training.optimisers import OPTIMISERS, check_rate, find_optimiser, own_momentum
+from bntricks.training.optimisers import OPTIMISERS, check_rate, default_of, find_optimiser
 from bntricks.training.schedules import SCHEDULES
 
 
@@ -87,9 +88,10 @@ def normalised(config: Config) -> Config:
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):
         change["balance"] = default.balance
-    if method == recipe(config.model_copy(update={"recalibrate": "off"})):
-        change["recalibrate"] = default.recalibrate
-    if config.sgd_momentum == own_momentum(config.optimiser):
+    for name in config.changed() & RecipeOptions.model_fields.keys():  # may add nothing
+        if method == recipe(config.model_copy(update={name: getattr(default, name)})):
+            change[name] = getattr(default, name)
+    if config.sgd_momentum == default_of(config.optimiser, "momentum"):
         change["sgd_momentum"] = None
     return config.model_copy(update=change | unused_knobs(config))
 

@@ -7,7 +7,7 @@
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +44,8 @@ class Optimiser(Protocol):
 
 
 MakeOptimiser = Callable[[Iterable[nn.Parameter], float, float], Optimiser]
-"""A function of parameters, learning rate and weight decay w, which adds w·θ to the gradient. If it
-has a keyword `momentum`, users can set that too."""
+"""A function of parameters, learning rate `lr`, whose default is that of new models, and weight
+decay w, which adds w·θ to the gradient. If it has a keyword `momentum`, users can set that too."""
 
 OPTIMISERS: Registry[MakeOptimiser] = Registry("optimiser")
 
@@ -55,8 +55,8 @@ def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
     make = OPTIMISERS.find(name)
     if momentum is None:
         return make
-    if own_momentum(name) is None:
-        able = [each for each in OPTIMISERS.entries() if own_momentum(each) is not None]
+    if default_of(name, "momentum") is None:
+        able = [each for each in OPTIMISERS.entries() if default_of(each, "momentum") is not None]
         raise UserError(
             f"{name} has no momentum that can be set: leave it out, or choose {' or '.join(able)}",
             option="sgd_momentum",
@@ -65,9 +65,9 @@ def find_optimiser(name: str, momentum: float | None = None) -> MakeOptimiser:
     return partial(make, momentum=momentum)  # type: ignore[call-arg]
 
 
-def own_momentum(name: str) -> float | None:
-    """Return an optimiser's default momentum; None if it has none that can be set."""
-    parameter = inspect.signature(OPTIMISERS.find(name)).parameters.get("momentum")
+def default_of(name: str, option: Literal["lr", "momentum"]) -> float | None:
+    """Return an optimiser's default of this option; None if it has none."""
+    parameter = inspect.signature(OPTIMISERS.find(name)).parameters.get(option)
     default = None if parameter is None else parameter.default
     return default if isinstance(default, float) else None
 
@@ -76,7 +76,9 @@ def own_momentum(name: str) -> float | None:
 class GradientDescent:
     """Plain gradient descent: θ ← θ − η·(∇ + w·θ). The same bits as `torch.optim.SGD`."""
 
-    def __init__(self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> None:
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], lr: float = 0.03, decay: float = 0.0
+    ) -> None:
         self.parameters, self.lr, self.decay = list(parameters), lr, decay
 
     def zero_grad(self) -> None:
@@ -103,7 +105,7 @@ class Momentum(GradientDescent):
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        lr: float,
+        lr: float = 0.03,
         decay: float = 0.0,
         *,
         momentum: float = 0.9,
@@ -142,7 +144,7 @@ class Adam(GradientDescent):
     def __init__(
         self,
         parameters: Iterable[nn.Parameter],
-        lr: float,
+        lr: float = 0.003,
         decay: float = 0.0,
         *,
         decoupled: bool = False,
@@ -184,7 +186,7 @@ class Adam(GradientDescent):
 
 
 @OPTIMISERS.named("adamw")
-def adamw(parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.0) -> Adam:
+def adamw(parameters: Iterable[nn.Parameter], lr: float = 0.003, decay: float = 0.0) -> Adam:
     """Adam with decoupled weight decay."""
     return Adam(parameters, lr, decay, decoupled=True)
 

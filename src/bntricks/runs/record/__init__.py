@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from bntricks.errors import UserError
+from bntricks.recipes.options import READINGS
 from bntricks.runs.config import Config
 from bntricks.runs.metrics import (
     ELSEWHERE,
@@ -36,9 +37,6 @@ from bntricks.runs.record.measurements import (
     task_accuracy,
 )
 from bntricks.runs.record.phi import PhiAccuracies
-
-READINGS = ("wa-eval", "bic", "il2m", "prior")
-"""Names of readings that are corrections of the run's method; all others are methods."""
 
 Accuracies = tuple[tuple[Percent | None, ...], ...]
 Count = Annotated[int, Field(ge=0)]
