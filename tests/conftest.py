@@ -12,6 +12,7 @@ from hypothesis import settings
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"  # and so do processes that tests start: more would fight
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+os.environ.pop("PYTHONUNBUFFERED", None)  # it would hide what is written last from tests of output
 # A busy machine is no reason to fail, and neither is another day.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")

@@ -52,7 +52,7 @@ def main() -> NoReturn:
     try:
         _check_standard_streams()
         with within_memory():
-            app(exit_on_error=False, print_error=False)
+            app(exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # while a full disk or a closed pipe can still be reported
         sys.exit(0)
     except Rejected as error:
