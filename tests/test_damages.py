@@ -124,7 +124,7 @@ def a_request(record, place, monkeypatch):
     folder = place / record.path.name
     folder.mkdir()
     shutil.copy(record.path / REQUEST, folder)
-    monkeypatch.setattr(run_folder, "run", lambda config, request, **how: (config, request))
+    monkeypatch.setattr(run_folder, "_run", lambda stream, config, request, *how: (config, request))
     return folder / REQUEST, lambda: resume(folder)
 
 

@@ -41,7 +41,10 @@ def class_table(groups: Sequence[RunGroup]) -> Table | None:
         return None
     data = next(iter(recorded.values()))[0].data
     names = distinct(data.class_names)
-    columns = [[record.class_accuracy or () for record in own] for own in recorded.values()]
+    columns = [
+        [accs for record in own if (accs := record.class_accuracy) is not None]
+        for own in recorded.values()
+    ]
     rows = tuple(
         (Cell(names[label]), *(measured((accs[label] for accs in own), 1) for own in columns))
         for label in chain.from_iterable(data.classes)
