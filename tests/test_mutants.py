@@ -38,7 +38,7 @@ def test_every_mutant_names_tests_that_there_are():
 def test_a_mutant_is_caught_by_a_test_that_fails_and_by_nothing_else(tmp_path, monkeypatch):
     """The runner itself: of a package that is whole, broken, or cannot be imported."""
     for name in [*sys.modules]:  # also of tests, which hold what they have imported
-        if name.partition(".")[0] in ("bntricks", "conftest", "helpers", "test_intervals"):
+        if name.partition(".")[0] in ("bntricks", "conftest", "helpers", "tests"):
             monkeypatch.delitem(sys.modules, name)
     shutil.copytree(ROOT / "src", tmp_path, dirs_exist_ok=True)
     intervals, codes = tmp_path / "bntricks" / "intervals.py", []
