@@ -22,3 +22,7 @@ def test_what_cannot_be_shown_or_written_is_a_line(tmp_path):
     refused(bnt("explore", "plain", cwd=tmp_path), "(--probe)")
     record = next((tmp_path / "plain").rglob("record.json")).relative_to(tmp_path)
     refused(bnt("explore", "plain", "--out", str(record), cwd=tmp_path), "is an input")
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine")
+    refused(bnt("explore", "plain", "--out", "notes.txt", cwd=tmp_path), "notes.txt", ".html")
+    assert notes.read_text() == "mine"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bntricks.cli import console
 from bntricks.cli.app import Json, Names, app
-from bntricks.cli.models import check_target
+from bntricks.cli.models import check_page
 from bntricks.cli.printing import print_json
 from bntricks.files import command_line, shown
 
@@ -47,7 +47,7 @@ def compare(
     from bntricks.report.tables.table import to_json, to_rich
 
     if report is not None:
-        check_target(report, inputs=[a, b])
+        check_page(report, inputs=[a, b])
     pairs = compare_runs(a, b, metrics)
     if report is not None:
         write_page(pairs, report, command_line(["bnt", *sys.argv[1:]]))

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
 from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
-from bntricks.cli.models import SkipUnreadable, check_target, open_model, prepare
+from bntricks.cli.models import SkipUnreadable, check_page, check_target, open_model, prepare
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
@@ -108,9 +108,7 @@ def diagnose(
     from bntricks.report.tables.table import to_rich
 
     if out is not None:
-        check_target(out, inputs=_inputs(model, selection))
-        if out.suffix not in (".html", ".htm"):
-            raise UserError("the page is HTML: give it a name that ends in .html", option="out")
+        check_page(out, inputs=_inputs(model, selection))
     with stdout_reserved(), console.reporting() as report:
         net, images, classes, _ = _open(model, selection)
         diagnosis = examine(net, images, size=selection.batch, report=report)

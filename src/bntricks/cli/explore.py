@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bntricks.cli import console
 from bntricks.cli.app import Paths, app
-from bntricks.cli.models import check_target
+from bntricks.cli.models import check_page
 from bntricks.files import command_line, shown
 
 
@@ -32,7 +32,7 @@ def explore(runs: Paths, /, *, out: Path = Path("explorer.html")) -> None:
     from bntricks.report.explorer.scenes import scenes
     from bntricks.report.records import load_records
 
-    check_target(out, inputs=runs)
+    check_page(out, inputs=runs)
     found = scenes(load_records(runs))
     write_explorer(found, out, command_line(["bnt", *sys.argv[1:]]))
     console.say(f"page written to {shown(out)}")

@@ -96,6 +96,15 @@ def check_target(path: Path, *, inputs: Iterable[Path | None] = (), force: bool 
         raise UserError(f"cannot write in {shown(folder)}: choose another folder")
 
 
+def check_page(path: Path, *, inputs: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work, a file that is no page by its name, or that cannot be written."""
+    check_target(path, inputs=inputs)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(
+            f"cannot write {shown(path)}: a page is HTML, so give it a name that ends in .html"
+        )
+
+
 def check_targets(paths: Sequence[Path], *, inputs: Sequence[Path] = ()) -> None:
     """Check several target files, which must be different."""
     for position, path in enumerate(paths):

@@ -58,8 +58,8 @@ def find_backbone(name: str) -> Builder:
         try:
             return BACKBONES.find(name)
         except UserError as error:
-            prefixes = " and ".join(f"{library}:NAME" for library in LIBRARIES)
-            raise UserError(f"{error.message}, {prefixes}", option="backbone") from None
+            prefixes = " or ".join(f"{library}:NAME" for library in LIBRARIES)
+            raise UserError(f"{error.message}; or give {prefixes}", option="backbone") from None
     if not re.fullmatch(r"\w[\w.-]*", own):
         raise UserError(
             f"it is {library}: and the name of a network there, such as {library}:resnet50",
