@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
+from bntricks.model.history import Entry, appended, entry
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.samples import check_name
 from bntricks.networks.head import keep_outputs
@@ -31,7 +32,9 @@ def rename(model: Model, names: Mapping[str, str]) -> None:
     twice = next((name for name in after if after.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"two classes would be called {twice!r}: give each a name of its own")
-    _rewrite(model, {name: names.get(name, name) for name in model.classes})
+    note = ", ".join(f"{old} is now {new}" for old, new in names.items())
+    done = entry("renamed", classes=tuple(names), note=note, parent=model.checksum)
+    _rewrite(model, {name: names.get(name, name) for name in model.classes}, done)
 
 
 def remove(model: Model, names: Sequence[str]) -> None:
@@ -50,10 +53,11 @@ def remove(model: Model, names: Sequence[str]) -> None:
     if learner.memory is not None:
         _keep_samples(learner.memory, outputs, kept)
     if model.frozen is not None:
+        from bntricks.model.pretrained import highest_scores
+
         model.frozen = model.frozen.without(outputs)
-        if len(tests := model.frozen.tests):
-            highest = model.test_scores(tests.x).max(1).values.sort().values
-            model.frozen = replace(model.frozen, highest=highest)
+        highest = highest_scores(model, model.frozen.tests)
+        model.frozen = replace(model.frozen, highest=highest)
     if model.held_out is not None:
         y = outputs[model.held_out.y]
         model.held_out = Images(model.held_out.x[y >= 0], y[y >= 0])
@@ -68,7 +72,8 @@ def remove(model: Model, names: Sequence[str]) -> None:
     state.lesson = replace(state.lesson, new=new, old=old)
     if state.teacher is not None:
         state.teacher = previous(model.net)
-    _rewrite(model, {name: name for name in model.classes if name not in names})
+    done = entry("removed", classes=tuple(names), parent=model.checksum)
+    _rewrite(model, {name: name for name in model.classes if name not in names}, done)
 
 
 def _check_known(model: Model, names: Sequence[str] | Mapping[str, str]) -> None:
@@ -90,8 +95,9 @@ def _keep_samples(memory: Memory, outputs: Tensor, kept: list[int]) -> None:
         memory.logits = memory.logits[:, columns].contiguous()
 
 
-def _rewrite(model: Model, names: Mapping[str, str]) -> None:
-    """Rewrite the metadata with these names; classes without one are left out."""
+def _rewrite(model: Model, names: Mapping[str, str], done: Entry) -> None:
+    """Rewrite the metadata with these names, and note the change; classes without one are left
+    out."""
 
     def renamed(task: LearnedTask) -> LearnedTask:
         classes, more = (
@@ -101,4 +107,5 @@ def _rewrite(model: Model, names: Mapping[str, str]) -> None:
         return task.model_copy(update={"classes": classes, "more": more})
 
     taught = tuple(map(renamed, model.metadata.taught))
-    model.metadata = model.metadata.model_copy(update={"taught": taught})
+    history = appended(model.metadata.history, done)
+    model.metadata = model.metadata.model_copy(update={"taught": taught, "history": history})

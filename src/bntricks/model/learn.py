@@ -12,12 +12,13 @@ import torch
 
 from bntricks.batch import batch_count
 from bntricks.errors import RunError, UserError
-from bntricks.model.create import today
-from bntricks.model.metadata import LearnedTask
+from bntricks.model.heads import temperature_of
+from bntricks.model.history import today
+from bntricks.model.metadata import LearnedTask, Metadata
 from bntricks.model.model import Model
 from bntricks.model.phi import lagging, settle_phi
-from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
-from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.samples import ClassSamples, check_samples, check_share, choosing, gather
+from bntricks.model.summary import Learned, answers, conclude
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import next_lesson
@@ -107,8 +108,8 @@ def teach(
     learner, metadata = model.learner, model.metadata
     if more:
         samples = _not_held(model, samples)
+    per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
     if epochs is None:
-        per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
         epochs = max(EPOCHS, -(-STEPS // per_epoch))
     if epochs < 1:
         raise UserError("it must be at least 1", option="epochs", value=epochs)
@@ -125,10 +126,13 @@ def teach(
     tests = Images(samples.test.x, outputs[samples.test.y])
     if (old := model.held_out) is not None:
         tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
-    known_yet = tests.y < len(metadata.classes)
-    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+    chooses = choosing(tests.y)
+    confirming = ~chooses & (tests.y < len(metadata.classes))
+    before = answers(model, Images(tests.x[confirming], tests.y[confirming]))
 
-    lr, steps = metadata.lr if lr is None else lr, learner.cost.steps
+    steps = learner.cost.steps
+    if lr is None:
+        lr = fitting_rate(metadata, epochs * per_epoch)
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
@@ -152,14 +156,33 @@ def teach(
     task = LearnedTask(
         classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
     )
-    changes = {"lr": lr, "taught": (*metadata.taught, task)}
+    temperature = 1.0
+    if chooses.any():
+        temperature = temperature_of(learner.scores(tests.x[chooses]), tests.y[chooses])
+    changes = {"taught": (*metadata.taught, task), "temperature": temperature}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=losses)
+    steps = learner.cost.steps - steps
+    learned = conclude(
+        model,
+        before,
+        len(train),
+        data=samples.digest,
+        steps=steps,
+        lr=lr,
+        unreadable=samples.unreadable,
+        losses=losses,
+    )
     lag = None
     if decision is None or decision.chosen != "re-estimated":
-        lag = lagging(learner, learner.cost.steps - steps)
+        lag = lagging(learner, steps)
     concerns = learned.concerns if lag is None else (*learned.concerns, lag)
     return replace(learned, phi=decision, concerns=concerns)
+
+
+def fitting_rate(metadata: Metadata, steps: int) -> float:
+    """Return the highest rate of a lesson of so many steps. A network that has learned already is
+    not moved further by a short lesson than its few steps can mend."""
+    return metadata.lr * min(1.0, steps / STEPS) if metadata.taught else metadata.lr
 
 
 def learn_task(
@@ -210,6 +233,7 @@ def learn_task(
             task=lesson.t,
             tasks=lesson.t,
             position=position,
+            even_classes=not learner.method.mixes,  # a memory mixed in has few of each class
             stop=asked_to_stop,
             save=save,
         )

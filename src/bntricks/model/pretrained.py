@@ -14,14 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
-from bntricks.model.create import build, protocol, today
+from bntricks.model.create import build, protocol
 from bntricks.model.heads import Layer, Statistics, accuracy, all_layers, calibrated, right
+from bntricks.model.history import checksum, today
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing, Pretrained
 from bntricks.model.model import Model
 from bntricks.model.options import Protocol
-from bntricks.model.phi import better, class_means, halved
-from bntricks.model.samples import ClassSamples, check_samples, gather, testing
-from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.phi import better, class_means, parted
+from bntricks.model.samples import ClassSamples, check_samples, choosing, gather, testing
+from bntricks.model.summary import Learned, answers, conclude
 from bntricks.networks.backbones import ImageInput, find_backbone
 from bntricks.networks.head import features, keep_outputs, last_linear, return_scores
 from bntricks.networks.imported import summary
@@ -52,7 +53,8 @@ class Frozen:
     seen: Images
     """A fingerprint of every image, to recognise it by; it has no pixel of it."""
     highest: Tensor
-    """The highest score of each held-out image, sorted: what images of known classes have."""
+    """The highest score of each held-out image that chooses, sorted: what images of known classes
+    have."""
     stored_images: Tensor | None = None
     """Where images are kept: those of `stored`, uint8."""
     test_images: Tensor | None = None
@@ -214,12 +216,13 @@ def teach_features(
     new = tuple(name for name in samples.names if name not in known)
     classes = (*metadata.classes, *new)
     outputs = torch.tensor([classes.index(name) for name in samples.names])
-    train, test, seen = (
+    train, test, marks = (
         Images(part.x, outputs[part.y]) for part in (samples.train, samples.test, seen)
     )
     tests = _joined(frozen.tests, Images(test.x.half(), test.y))
-    known_yet = tests.y < len(metadata.classes)
-    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+    first, second = (Images(tests.x[part], tests.y[part]) for part in parted(tests.y))
+    old = second.y < len(metadata.classes)
+    before = answers(model, Images(second.x[old], second.y[old]))
 
     statistics = frozen.statistics
     for x, y in zip(torch.split(train.x, AT_ONCE), torch.split(train.y, AT_ONCE), strict=True):
@@ -238,17 +241,17 @@ def teach_features(
             for old, own in zip(earlier, pixels, strict=True)
         ]
         kept[0] = kept[0][chosen]
-    layers = all_layers(statistics, stored, tests)
-    rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
-    best = better("lda", {name: halves_right(layer, tests) for name, layer in layers.items()})
+    layers = all_layers(statistics, stored, first)
+    rates = {name: accuracy(layer, second) for name, layer in layers.items() if len(second)}
+    best = better("lda", {name: parts_right(layer, tests) for name, layer in layers.items()})
     tuning = None
     try:
-        serve(model.net, *calibrated(layers[best], tests))
-        old = len(metadata.classes)
-        later = tuple(range(old, len(classes)))
-        state.lesson = Lesson(len(metadata.taught) + 1, later, tuple(range(old)))
-        highest = feature_scores(model, tests.x).max(1).values.sort().values
-        seen = _joined(frozen.seen, seen)
+        serve(model.net, *calibrated(layers[best], first))
+        known_yet = len(metadata.classes)
+        later = tuple(range(known_yet, len(classes)))
+        state.lesson = Lesson(len(metadata.taught) + 1, later, tuple(range(known_yet)))
+        highest = highest_scores(model, tests)
+        seen = _joined(frozen.seen, marks)
         model.frozen = Frozen(statistics, stored, tests, seen, highest, *kept)
         task = LearnedTask(
             classes=new, images=len(train), epochs=1, date=today(), more=tuple(known)
@@ -264,7 +267,8 @@ def teach_features(
         serve(model.net, *layer_before)
         insertion.set_state(drawn)
         raise
-    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=())
+    data = checksum({"classes": samples.names}, {"images": marks.x, "labels": marks.y})
+    learned = conclude(model, before, len(train), data=data, unreadable=samples.unreadable)
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 
@@ -295,9 +299,14 @@ def _check_tuning(
             )
 
 
-def halves_right(layer: Layer, tests: Images) -> tuple[float, float]:
-    """Return the accuracy in percent on either half of held-out features."""
-    return class_means(right(layer, tests), tests.y, halved(tests.y))
+def parts_right(layer: Layer, tests: Images) -> tuple[float, float]:
+    """Return the accuracy in percent on held-out features that choose, and on the others."""
+    return class_means(right(layer, tests), tests.y, parted(tests.y))
+
+
+def highest_scores(model: Model, tests: Images) -> Tensor:
+    """Return the highest score of each of these features that chooses, sorted."""
+    return feature_scores(model, tests.x[choosing(tests.y)]).amax(1).sort().values
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
