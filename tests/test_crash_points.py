@@ -124,7 +124,7 @@ def nothing_but_the_work():
     from bntricks.sweeps import local
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bntricks.model.create.datetime", Noon)
+        patch.setattr("bntricks.model.history.datetime", Noon)
         patch.setattr("bntricks.runs.describe.datetime", Noon)
         patch.setattr(runs_folder, "describe", functools.partial(timeless, runs_folder.describe))
         patch.setattr(files, "rendered", drawn)

@@ -14,7 +14,7 @@ from bntricks.batch import batch_count
 from bntricks.errors import RunError, UserError
 from bntricks.model.heads import temperature_of
 from bntricks.model.history import today
-from bntricks.model.metadata import LearnedTask, Metadata
+from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
 from bntricks.model.phi import lagging, settle_phi
 from bntricks.model.samples import ClassSamples, check_samples, check_share, choosing, gather
@@ -132,7 +132,7 @@ def teach(
 
     steps = learner.cost.steps
     if lr is None:
-        lr = fitting_rate(metadata, epochs * per_epoch)
+        lr = metadata.lr if new else fitting_rate(metadata.lr, epochs * per_epoch)
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
@@ -166,6 +166,7 @@ def teach(
         model,
         before,
         len(train),
+        held=0 if old is None else int((~choosing(old.y)).sum()),
         data=samples.digest,
         steps=steps,
         lr=lr,
@@ -179,10 +180,10 @@ def teach(
     return replace(learned, phi=decision, concerns=concerns)
 
 
-def fitting_rate(metadata: Metadata, steps: int) -> float:
-    """Return the highest rate of a lesson of so many steps. A network that has learned already is
-    not moved further by a short lesson than its few steps can mend."""
-    return metadata.lr * min(1.0, steps / STEPS) if metadata.taught else metadata.lr
+def fitting_rate(rate: float, steps: int) -> float:
+    """Return the highest rate of a lesson of so many steps that brings no new class: a network that
+    knows its classes is not moved further by a short lesson than its few steps can mend."""
+    return rate * min(1.0, steps / STEPS)
 
 
 def learn_task(

@@ -268,7 +268,14 @@ def teach_features(
         insertion.set_state(drawn)
         raise
     data = checksum({"classes": samples.names}, {"images": marks.x, "labels": marks.y})
-    learned = conclude(model, before, len(train), data=data, unreadable=samples.unreadable)
+    learned = conclude(
+        model,
+        before,
+        len(train),
+        held=int((~choosing(frozen.tests.y)).sum()),
+        data=data,
+        unreadable=samples.unreadable,
+    )
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 
@@ -305,8 +312,11 @@ def parts_right(layer: Layer, tests: Images) -> tuple[float, float]:
 
 
 def highest_scores(model: Model, tests: Images) -> Tensor:
-    """Return the highest score of each of these features that chooses, sorted."""
-    return feature_scores(model, tests.x[choosing(tests.y)]).amax(1).sort().values
+    """Return the highest score of each of these features that chooses, sorted; of all, if none
+    does."""
+    chooses = choosing(tests.y)
+    x = tests.x[chooses] if chooses.any() else tests.x
+    return feature_scores(model, x).amax(1).sort().values
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:

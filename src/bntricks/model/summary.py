@@ -107,6 +107,7 @@ def conclude(
     before: Sequence[tuple[int, int]],
     images: int,
     *,
+    held: int,
     data: str,
     steps: int = 0,
     lr: float | None = None,
@@ -115,18 +116,17 @@ def conclude(
 ) -> Learned:
     """Compare what the model answers now with what it answered before the lesson that it has just
     learned from so many `images`, and add the lesson to its history. `before` are the answers on
-    the confirming images of the old classes, in their order."""
+    the confirming images of the old classes, of which the first were `held` before the lesson."""
     metadata, lesson, tests = model.metadata, model.metadata.taught[-1], model.confirming
     old, gate = len(metadata.classes) - len(lesson.classes), None
     after: list[tuple[int, int]] = []
     if tests is not None and len(tests):
         scores = model.test_scores(tests.x)
         after = list(zip(tests.y.tolist(), scores.argmax(1).tolist(), strict=True))
-        if before:
-            rows = tests.y < old
-            was = torch.tensor([predicted for _, predicted in before])
-            among, now = scores[rows][:, :old].argmax(1), scores[rows].argmax(1)
-            gate = judge(tests.y[rows], was, among, now, metadata.classes, old)
+        if held:  # images that the lesson brings may be as wrong as itself
+            was = torch.tensor([predicted for _, predicted in before[:held]])
+            among, now = scores[:held, :old].argmax(1), scores[:held].argmax(1)
+            gate = judge(tests.y[:held], was, among, now, metadata.classes, old)
     learned = summarise(model, before, after, gate, images, unreadable=unreadable, losses=losses)
     counts = right_answers(after)
     done = entry(
