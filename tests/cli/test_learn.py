@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import shlex
 import signal
 import struct
 import zlib

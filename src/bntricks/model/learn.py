@@ -25,7 +25,7 @@ from bntricks.recipes.lesson import next_lesson
 from bntricks.streams import Images
 from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import Checkpoints
-from bntricks.training.events import Sink, reported, silent
+from bntricks.training.events import Sink, reported, silent, warning
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.optimisers import check_rate
@@ -35,6 +35,8 @@ HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
 """By default, so many passes over the new images, or as many as make so many steps."""
 
+FEW_EACH = 2
+"""Images of each class that a memory must have room for, to go without a warning."""
 WORTH_KEEPING = 10.0
 """Seconds of training that are kept in a file when they are over, in case the model cannot be
 written."""
@@ -121,6 +123,7 @@ def teach(
         raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
+    _warn_of_a_small_memory(model, len(names), sink)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
     tests = Images(samples.test.x, outputs[samples.test.y])
@@ -266,6 +269,16 @@ def undone_on_failure(learner: Learner) -> Iterator[None]:
         learner.load_state_dict(values)
         learner.net.train(training)
         raise
+
+
+def _warn_of_a_small_memory(model: Model, classes: int, sink: Sink) -> None:
+    memory = model.learner.memory
+    if memory is not None and memory.capacity < FEW_EACH * classes:
+        warning(sink)(
+            f"the memory of {memory.capacity} images is small for {classes} classes: with fewer "
+            f"than {FEW_EACH} of each, old classes are forgotten; begin a new model with --memory "
+            f"{20 * classes} or so, or with a pretrained network (--backbone)"
+        )
 
 
 def check_can_learn(model: Model) -> None:

@@ -33,7 +33,7 @@ from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.policies import evenly
 from bntricks.streams import Images
 from bntricks.streams.files.image import Square
-from bntricks.streams.files.image_files import class_files, read_blocks
+from bntricks.streams.files.image_files import class_files, other_files, read_blocks
 from bntricks.streams.files.progress import OnProgress
 from bntricks.training.events import Sink, reported
 
@@ -343,6 +343,8 @@ class Pictures:
     """Files with their labels."""
     images: Images | None = None
     """What is in memory already."""
+    left_out: tuple[str, ...] = ()
+    """A line for each kind of file that is not read."""
 
     def __len__(self) -> int:
         return len(self.files) if self.images is None else len(self.images)
@@ -362,7 +364,8 @@ def open_pictures(given: Any, metadata: Metadata) -> Pictures:
     if isinstance(given, str | Path):
         by_class = class_files(Path(given))
         files = {file: label for label, own in enumerate(by_class.values()) for file in own}
-        return Pictures(tuple(by_class), metadata.square, files)
+        others = other_files(Path(given))
+        return Pictures(tuple(by_class), metadata.square, files, left_out=others)
     samples = given if isinstance(given, ClassSamples) else gather(given, size=metadata.square)
     check_samples(metadata, samples.train.x)
     return Pictures(samples.names, metadata.square, {}, samples.train)
@@ -378,7 +381,7 @@ def _embedded(
     assert model.metadata.backbone is not None
     keeps, pixels = model.metadata.backbone.keep_images, list[Tensor]()
     seen = set(model.frozen.seen.x.tolist())
-    x, y, marks, unreadable, done = [], [], [], list[str](), 0
+    x, y, marks, unreadable, done = [], [], [], list(pictures.left_out), 0
     for images, left_out in pictures.read(skip):
         own = fingerprints(images.x)
         rows = torch.tensor([mark not in seen for mark in own.tolist()], dtype=torch.bool)
