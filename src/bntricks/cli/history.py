@@ -61,6 +61,8 @@ def history(model: Path, /, *, json: Json = False) -> None:
     for number, each in enumerate(entries, start=1):
         if each.command is not None:
             console.say(f"{number}: {each.command}")
+        if each.event == "refused":
+            console.say(f"{number}: refused, for {each.note}")
     console.say(kept_models(model))
     if len(entries) > len(metadata.history):
         console.say(f"the result of entry {len(entries)} is beside it: bnt accept {shown(model)}")

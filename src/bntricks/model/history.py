@@ -60,6 +60,7 @@ class Entry(Options):
     old: tuple[Percent, Percent] | None = None
     """The accuracy on old classes before and after, in percent, with the same weight for each."""
     note: str = ""
+    """Why a lesson was refused, the new name of a class, or what a roll-back went to."""
     parent: Digest | None = None
     """The checksum of the file that was changed."""
     versions: Versions = Field(default_factory=dict)
@@ -71,7 +72,8 @@ class Entry(Options):
         names = abbreviated([shown(name) for name in self.classes], 6)
         more = abbreviated([f"more of {shown(name)}" for name in self.more], 6)
         what = ", ".join(filter(None, (names, more)))
-        return " ".join(filter(None, (self.event, what, self.note and f"({shown(self.note)})")))
+        note = f"({shown(self.note)})" if self.note and self.event != "refused" else ""
+        return " ".join(filter(None, (self.event, what, note)))
 
     @property
     def all(self) -> tuple[float, float, float] | None:

@@ -138,7 +138,7 @@ def conclude(
         parent=model.checksum,
         accuracy={metadata.classes[label]: count for label, count in counts.items()},
         old=None if gate is None else (gate.before, gate.after),
-        note="" if gate is None else gate.refused or "",
+        note=(gate and gate.refused) or "",
     )
     history = appended(metadata.history, done)
     model.metadata = metadata.model_copy(update={"history": history})
