@@ -101,7 +101,7 @@ def test_earlier_models_are_kept_by_number_and_the_oldest_go(bnt, model, tmp_pat
 def test_a_file_of_somebody_elses_is_neither_replaced_nor_removed(bnt, refused, model, tmp_path):
     mine = tmp_path / "model.1.safetensors"
     mine.write_bytes(b"mine")
-    words = ["model.1.safetensors", "another file", "--keep 0"]
+    words = ["model.1.safetensors", "another file", "(--keep)"]
     refused("rename-class", model, FIRST[0], "red", words=words)
     assert bnt("rename-class", model, FIRST[0], "red", "--keep", 0).code == 0
     assert mine.read_bytes() == b"mine"

@@ -47,10 +47,10 @@ def test_a_larger_memory_is_advised_only_if_this_one_is_full_and_classes_are_for
     forgotten = judged([{0: 20, 1: 10}, {1: 22, 0: 8}])
     confused = judged([{0: 8, 2: 22}, {1: 30}], among=[{0: 30}, {1: 30}])
     full, half = Store("abc"), Store("a")
-    assert "larger --memory" in words(forgotten, full, trained=True)
-    assert "larger --memory" not in words(forgotten, half, trained=True)
+    assert "a new model with a larger memory" in words(forgotten, full, trained=True)
+    assert "a new model with a larger memory" not in words(forgotten, half, trained=True)
     assert "a larger memory does not" in words(confused, full, trained=True)
-    assert "--lr" not in words(forgotten, None, trained=False)
+    assert "rate" not in words(forgotten, None, trained=False)
 
 
 def test_what_new_classes_take_is_said_and_up_to_a_third_of_a_class_no_reason_to_refuse():

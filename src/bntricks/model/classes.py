@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.model.history import Entry, appended, entry
+from bntricks.model.history import HistoryEntry, appended, entry
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.samples import check_name
 from bntricks.networks.head import keep_outputs
@@ -95,7 +95,7 @@ def _keep_samples(memory: Memory, outputs: Tensor, kept: list[int]) -> None:
         memory.logits = memory.logits[:, columns].contiguous()
 
 
-def _rewrite(model: Model, names: Mapping[str, str], done: Entry) -> None:
+def _rewrite(model: Model, names: Mapping[str, str], done: HistoryEntry) -> None:
     """Rewrite the metadata with these names, and note the change; classes without one are left
     out."""
 

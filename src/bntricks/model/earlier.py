@@ -10,7 +10,7 @@ from pathlib import Path
 from bntricks.errors import UserError, abbreviated
 from bntricks.files import commit, shown, write_errors
 from bntricks.model.file import Tensors, forget, lesson_file, opened, packed, packed_parts
-from bntricks.model.history import Entry, entry, today
+from bntricks.model.history import HistoryEntry, entry, today
 from bntricks.model.metadata import FORMAT, Metadata
 from bntricks.model.model import Model
 
@@ -37,7 +37,7 @@ def _beside(path: Path, what: str) -> Path:
     return target.with_name(f"{target.stem}.{what}{target.suffix}")
 
 
-def earlier_models(path: Path, history: tuple[Entry, ...]) -> dict[int, Path]:
+def earlier_models(path: Path, history: tuple[HistoryEntry, ...]) -> dict[int, Path]:
     """List the earlier models of this history that are kept, by number. A file of that name whose
     checksum is not in the history is somebody else's."""
     found, parents = {}, {each.parent for each in history} - {None}
@@ -55,7 +55,8 @@ def check_room(path: Path, keep: int) -> None:
         if file.exists() and _checksum(file) != own:
             raise UserError(
                 f"{shown(file)} is there, where {shown(path)} would be kept as it is now, and is "
-                "another file: move it away, or keep no earlier model (--keep 0)"
+                "another file: move it away, or keep 0 earlier models",
+                remedy="keep",
             )
 
 
@@ -90,7 +91,7 @@ def _lessons(path: Path) -> list[Path]:
     return [file for file in [lesson_file(path)] if file.is_file()]
 
 
-def history_with_refused(path: Path, metadata: Metadata, own: str | None) -> tuple[Entry, ...]:
+def history_with_refused(path: Path, metadata: Metadata, own: str | None) -> tuple[HistoryEntry, ...]:
     """Return the history of the model in this file, with a lesson that was refused since."""
     refused = _refused(path, own)
     return metadata.history if refused is None else refused[0].history
@@ -153,7 +154,7 @@ def _stands_for(metadata: Metadata) -> int:
 
 
 def _changed(
-    path: Path, metadata: Metadata, tensors: Tensors, history: tuple[Entry, ...], keep: int
+    path: Path, metadata: Metadata, tensors: Tensors, history: tuple[HistoryEntry, ...], keep: int
 ) -> Metadata:
     metadata = metadata.model_copy(update={"history": history, "format": FORMAT})
     replace_model(path, packed_parts(metadata.model_dump(mode="json"), tensors), keep=keep)

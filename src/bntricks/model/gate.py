@@ -133,11 +133,11 @@ def words(gate: Gate, memory: Memory | None, *, trained: bool) -> str | None:
         return (
             f"{lost}. They are confused with new ones, not forgotten: "
             f"{abbreviated(pairs, LISTED)}. Larger images, more images of these classes, or a "
-            "pretrained network (--backbone) tell them apart; a larger memory does not."
+            "pretrained network as backbone tell them apart; a larger memory does not."
         )
     advice = "More images of all classes help"
     if trained:
-        advice = "Teach it with a lower --lr, or leave --lr and --epochs to their defaults"
+        advice = "Teach it at a lower learning rate, or leave rate and epochs to their defaults"
     if trained and memory is not None and len(memory) == memory.capacity:
-        advice += "; a new model with a larger --memory would keep them better"
+        advice += "; a new model with a larger memory would keep them better"
     return f"{lost}; among the old classes alone {gate.forgetting}: they are forgotten. {advice}."

@@ -38,7 +38,7 @@ Event = Literal[
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
-class Entry(Options):
+class HistoryEntry(Options):
     """A change of a model."""
 
     event: Event
@@ -81,12 +81,12 @@ class Entry(Options):
         return mean_share(list(self.accuracy.values()))
 
 
-def entry(event: Event, **values: Any) -> Entry:
+def entry(event: Event, **values: Any) -> HistoryEntry:
     """Make an entry of today."""
-    return Entry.of(event=event, date=today(), versions=versions(), **values)
+    return HistoryEntry.of(event=event, date=today(), versions=versions(), **values)
 
 
-def appended(history: Sequence[Entry], new: Entry) -> tuple[Entry, ...]:
+def appended(history: Sequence[HistoryEntry], new: HistoryEntry) -> tuple[HistoryEntry, ...]:
     """Add an entry. A lesson that was refused and repeated to the same end is there once."""
     earlier = tuple(history)
     if earlier and earlier[-1].event == "refused" and _lesson(earlier[-1]) == _lesson(new):
@@ -94,7 +94,7 @@ def appended(history: Sequence[Entry], new: Entry) -> tuple[Entry, ...]:
     return (*earlier, new)
 
 
-def _lesson(own: Entry) -> dict[str, Any]:
+def _lesson(own: HistoryEntry) -> dict[str, Any]:
     return own.model_dump(exclude={"event", "date", "command", "versions", "note"})
 
 

@@ -276,8 +276,8 @@ def _warn_of_a_small_memory(model: Model, classes: int, sink: Sink) -> None:
     if memory is not None and memory.capacity < FEW_EACH * classes:
         warning(sink)(
             f"the memory of {memory.capacity} images is small for {classes} classes: with fewer "
-            f"than {FEW_EACH} of each, old classes are forgotten; begin a new model with --memory "
-            f"{20 * classes} or so, or with a pretrained network (--backbone)"
+            f"than {FEW_EACH} of each, old classes are forgotten; begin a new model with a memory "
+            f"of {20 * classes} or so, or with a pretrained network as backbone"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from bntricks.model.history import Day, Entry, Name, Versions
+from bntricks.model.history import Day, HistoryEntry, Name, Versions
 from bntricks.model.options import (
     Batch,
     Blocks,
@@ -111,7 +111,7 @@ class Metadata(Options):
     view: Preprocessing | None
     """None if samples are network inputs as they are."""
     taught: tuple[LearnedTask, ...] = ()
-    history: tuple[Entry, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
     """All its changes, oldest first."""
     temperature: Positive = 1.0
     """Scores are divided by it to become probabilities, which it makes fit held-out images."""
@@ -129,7 +129,7 @@ class Metadata(Options):
             return values
         tasks = map(LearnedTask.model_validate, taught)
         own = [
-            Entry.of(
+            HistoryEntry.of(
                 **task.model_dump(),
                 event="learned" if task.epochs else "adopted",
                 versions=versions,
