@@ -308,7 +308,9 @@ def test_a_lesson_in_python_leaves_nothing_beside_the_model(model, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-@pytest.mark.parametrize("where", ["bntricks.doctor.model.checkup", "bntricks.model.earlier.forget"])
+@pytest.mark.parametrize(
+    "where", ["bntricks.doctor.model.checkup", "bntricks.model.earlier.forget"]
+)
 def test_a_request_to_stop_after_the_save_does_not_cost_the_summary(
     bnt, model, second, monkeypatch, flags, where
 ):

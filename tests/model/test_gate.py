@@ -49,7 +49,8 @@ def test_a_larger_memory_is_advised_only_if_this_one_is_full_and_classes_are_for
     full, half = Store("abc"), Store("a")
     assert "a new model with a larger memory" in words(forgotten, full, trained=True)
     assert "a new model with a larger memory" not in words(forgotten, half, trained=True)
-    assert "a larger memory does not" in words(confused, full, trained=True)
+    assert "a larger memory does not" in words(confused, half, trained=True)
+    assert "so may a larger memory" in words(confused, full, trained=True)
     assert "rate" not in words(forgotten, None, trained=False)
 
 

@@ -91,7 +91,9 @@ def _lessons(path: Path) -> list[Path]:
     return [file for file in [lesson_file(path)] if file.is_file()]
 
 
-def history_with_refused(path: Path, metadata: Metadata, own: str | None) -> tuple[HistoryEntry, ...]:
+def history_with_refused(
+    path: Path, metadata: Metadata, own: str | None
+) -> tuple[HistoryEntry, ...]:
     """Return the history of the model in this file, with a lesson that was refused since."""
     refused = _refused(path, own)
     return metadata.history if refused is None else refused[0].history

@@ -129,15 +129,17 @@ def words(gate: Gate, memory: Memory | None, *, trained: bool) -> str | None:
         return None
     pairs = [f"{shown(label)} for {shown(by)} ({count})" for label, by, count in gate.taken]
     lost = f"Old classes changed from {gate.before:.1f}% to {gate.after:.1f}%: {gate.change}"
+    full = memory is not None and len(memory) == memory.capacity
     if not gate.forgot:
+        larger = "so may a larger memory" if full else "a larger memory does not"
         return (
             f"{lost}. They are confused with new ones, not forgotten: "
             f"{abbreviated(pairs, LISTED)}. Larger images, more images of these classes, or a "
-            "pretrained network as backbone tell them apart; a larger memory does not."
+            f"pretrained network as backbone tell them apart; {larger}."
         )
     advice = "More images of all classes help"
     if trained:
         advice = "Teach it at a lower learning rate, or leave rate and epochs to their defaults"
-    if trained and memory is not None and len(memory) == memory.capacity:
+    if trained and full:
         advice += "; a new model with a larger memory would keep them better"
     return f"{lost}; among the old classes alone {gate.forgetting}: they are forgotten. {advice}."
