@@ -180,3 +180,31 @@ def test_a_model_from_before_there_was_a_history_has_one_of_its_lessons(bnt):
     adopted, learned = entries(bnt, old)
     assert (adopted["event"], learned["event"]) == ("adopted", "learned")
     assert learned["images"] > 0
+
+
+def test_saving_in_python_leaves_earlier_models_alone_unless_a_number_is_given(model, tmp_path):
+    before = model.read_bytes()
+    loaded = Model.load(model)
+    loaded.rename({FIRST[0]: "red"})
+    loaded.save(model, keep=3)
+    assert earlier_file(model, 1).read_bytes() == before
+    loaded.rename({"red": "rot"})
+    assert loaded.metadata.history[-1].parent == opened(model)[2]
+    loaded.save(model)
+    assert earlier_file(model, 1).read_bytes() == before
+    assert not earlier_file(model, 2).exists()
+    with pytest.warns(FutureWarning, match="number of models"):
+        loaded.save(model, keep=tmp_path / "old")
+    assert Model.load(tmp_path / "old").classes == loaded.classes
+
+
+def test_a_recalibration_is_an_entry(bnt, model, first, second, tmp_path):
+    assert bnt("learn", second, "--into", model, "--epochs", 1).code in (0, 1)
+    both = tmp_path / "both"
+    shutil.copytree(first, both)
+    shutil.copytree(second, both, dirs_exist_ok=True)
+    out = tmp_path / "r.safetensors"
+    command = ("recalibrate", model, "--data", both, "--anyway", "--out", out, "--batch", 8)
+    assert bnt(*command).code == 0
+    last = entries(bnt, out)[-1]
+    assert (last["event"], last["parent"]) == ("recalibrated", opened(model)[2])

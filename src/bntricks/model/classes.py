@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from bntricks.errors import UserError
-from bntricks.model.history import HistoryEntry, appended, entry
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.samples import check_name
 from bntricks.networks.head import keep_outputs
@@ -33,8 +32,8 @@ def rename(model: Model, names: Mapping[str, str]) -> None:
     if twice is not None:
         raise UserError(f"two classes would be called {twice!r}: give each a name of its own")
     note = ", ".join(f"{old} is now {new}" for old, new in names.items())
-    done = entry("renamed", classes=tuple(names), note=note, parent=model.checksum)
-    _rewrite(model, {name: names.get(name, name) for name in model.classes}, done)
+    _rewrite(model, {name: names.get(name, name) for name in model.classes})
+    model.note("renamed", classes=tuple(names), note=note)
 
 
 def remove(model: Model, names: Sequence[str]) -> None:
@@ -72,8 +71,8 @@ def remove(model: Model, names: Sequence[str]) -> None:
     state.lesson = replace(state.lesson, new=new, old=old)
     if state.teacher is not None:
         state.teacher = previous(model.net)
-    done = entry("removed", classes=tuple(names), parent=model.checksum)
-    _rewrite(model, {name: name for name in model.classes if name not in names}, done)
+    _rewrite(model, {name: name for name in model.classes if name not in names})
+    model.note("removed", classes=tuple(names))
 
 
 def _check_known(model: Model, names: Sequence[str] | Mapping[str, str]) -> None:
@@ -95,9 +94,8 @@ def _keep_samples(memory: Memory, outputs: Tensor, kept: list[int]) -> None:
         memory.logits = memory.logits[:, columns].contiguous()
 
 
-def _rewrite(model: Model, names: Mapping[str, str], done: HistoryEntry) -> None:
-    """Rewrite the metadata with these names, and note the change; classes without one are left
-    out."""
+def _rewrite(model: Model, names: Mapping[str, str]) -> None:
+    """Rewrite the metadata with these names; classes without one are left out."""
 
     def renamed(task: LearnedTask) -> LearnedTask:
         classes, more = (
@@ -107,5 +105,4 @@ def _rewrite(model: Model, names: Mapping[str, str], done: HistoryEntry) -> None
         return task.model_copy(update={"classes": classes, "more": more})
 
     taught = tuple(map(renamed, model.metadata.taught))
-    history = appended(model.metadata.history, done)
-    model.metadata = model.metadata.model_copy(update={"taught": taught, "history": history})
+    model.metadata = model.metadata.model_copy(update={"taught": taught})

@@ -60,21 +60,27 @@ def check_room(path: Path, keep: int) -> None:
             )
 
 
-def replace_model(path: Path, content: bytes, *, keep: int) -> None:
-    """Put a model in the place of the one in this file, which is kept by its number. The file of a
-    refused lesson, and earlier models beyond the newest `keep`, are removed."""
-    before, kept = None, dict[int, Path]()
-    if path.exists():
+def replace_model(path: Path, content: bytes, *, keep: int | Path | None) -> None:
+    """Put a model in the place of the one in this file, which is kept by its number. The result of
+    a refused lesson, and earlier models beyond the newest `keep`, are removed; if that is None,
+    none is kept or removed. A lesson that was to change the model has nothing to go on from any
+    more, and is removed first, so that a kill never leaves its images behind."""
+    before, outdated = None, list[Path]()
+    if isinstance(keep, Path):
+        before = keep
+    elif keep is not None and path.exists():
+        check_room(path, keep)
         metadata, _, _ = opened(path)
-        number = len(metadata.history)
         kept = earlier_models(path, metadata.history)
         if keep:
+            number = len(metadata.history)
             before = kept[number] = earlier_file(path, number)
+        outdated = [kept[number] for number in sorted(kept)[: max(0, len(kept) - keep)]]
+        outdated.append(refused_file(path))
     with write_errors(path):
         commit({path: content}, keep=before, outdated=_lessons(path))
         forget(path)
-        old = sorted(kept)[: max(0, len(kept) - keep)]
-        for file in (*(kept[number] for number in old), refused_file(path)):
+        for file in outdated:
             file.unlink(missing_ok=True)
 
 

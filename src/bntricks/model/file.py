@@ -56,10 +56,8 @@ class UnusableError(PlannedError):
     """The reason why a file cannot be used, for a message that names it."""
 
 
-def save(model: Model, path: Path, *, memory: bool = True, keep: int = 0) -> None:
-    """Write a model, whole or not at all. What was there before is kept beside it by its number,
-    with the newest `keep` earlier models. A lesson that was to change it has nothing to go on from
-    any more, and is removed: first, so that a kill never leaves its images behind."""
+def save(model: Model, path: Path, *, memory: bool = True, keep: int | Path | None = None) -> None:
+    """Write a model, whole or not at all, in the way of `replace_model`."""
     from bntricks.model.earlier import replace_model  # which reads model files
 
     content, own = packed(model, memory=memory)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from torch import Tensor, nn
 
 from bntricks.errors import RunError
+from bntricks.model.history import Event, appended, entry
 from bntricks.model.metadata import Metadata
 from bntricks.model.samples import check_samples, choosing, to_tensor
 from bntricks.streams import Images
@@ -76,13 +78,24 @@ class Model:
 
         return load(Path(path), net=net, device=device)
 
-    def save(self, path: Path | str, *, memory: bool = True, keep: int = 0) -> None:
+    def save(
+        self, path: Path | str, *, memory: bool = True, keep: int | Path | str | None = None
+    ) -> None:
         """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
         no images and predicts the same, but cannot be taught more. With `keep`, the model that was
-        there stays beside it by its number, and so many of the earlier ones in all."""
+        there stays beside it by its number, and so many of the earlier ones in all; without, those
+        are left alone."""
         from bntricks.model.file import save
 
+        if isinstance(keep, str | Path):  # until 0.4
+            warn("save(keep=…) takes a number of models, not a path", FutureWarning, stacklevel=2)
+            keep = Path(keep)
         save(self, Path(path), memory=memory, keep=keep)
+
+    def note(self, event: Event, **values: Any) -> None:
+        """Add an entry to its history."""
+        history = appended(self.metadata.history, entry(event, parent=self.checksum, **values))
+        self.metadata = self.metadata.model_copy(update={"history": history})
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
         """Learn new classes, or with `more=True` known ones from more images, and return the effect

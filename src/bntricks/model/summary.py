@@ -14,7 +14,6 @@ import torch
 from bntricks.errors import abbreviated
 from bntricks.intervals import mean_share
 from bntricks.model.gate import FEW, LISTED, Gate, judge, words
-from bntricks.model.history import appended, entry
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -128,20 +127,16 @@ def conclude(
             among, now = scores[:held, :old].argmax(1), scores[:held].argmax(1)
             gate = judge(tests.y[:held], was, among, now, metadata.classes, old)
     learned = summarise(model, before, after, gate, images, unreadable=unreadable, losses=losses)
-    counts = right_answers(after)
-    done = entry(
+    model.note(
         "learned",
         **lesson.model_dump(include={"classes", "more", "images", "epochs"}),
         data=data,
         steps=steps,
         lr=lr,
-        parent=model.checksum,
-        accuracy={metadata.classes[label]: count for label, count in counts.items()},
+        accuracy={metadata.classes[label]: n for label, n in right_answers(after).items()},
         old=None if gate is None else (gate.before, gate.after),
         note=(gate and gate.refused) or "",
     )
-    history = appended(metadata.history, done)
-    model.metadata = metadata.model_copy(update={"history": history})
     return learned
 
 
