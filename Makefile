@@ -35,7 +35,7 @@ endef
 # Rebuilt when the declared or the pinned dependencies change, reused otherwise.
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(call environment,$(VENV)); }
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 # What the tests need besides: linters, a browser driver, and all extras.

@@ -116,7 +116,10 @@ def __getattr__(name: str) -> Any:
         return list(_modules())
     if name.startswith("__") or name not in _modules():
         raise AttributeError(f"module 'bntricks' has no attribute {name!r}")
-    return getattr(import_module(_modules()[name]), name)
+    from bntricks.errors import extra
+
+    with extra():
+        return getattr(import_module(_modules()[name]), name)
 
 
 def __dir__() -> list[str]:

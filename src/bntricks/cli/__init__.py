@@ -32,6 +32,7 @@ from bntricks.errors import (
     PlannedError,
     RunError,
     UserError,
+    extra,
     within_memory,
 )
 from bntricks.files import shown
@@ -51,7 +52,7 @@ def main() -> NoReturn:
             signal.signal(request, partial(_stop, stopped))
     try:
         _check_standard_streams()
-        with within_memory():
+        with within_memory(), extra():
             app(exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # while a full disk or a closed pipe can still be reported
         sys.exit(0)

@@ -10,6 +10,10 @@ from cyclopts import App, Parameter, Token
 from cyclopts.validators import Number
 
 from bntricks.errors import UserError
+from bntricks.model.options import NewModel
+from bntricks.options import Options
+from bntricks.runs.config import Config
+from bntricks.runs.request import FolderOptions, Request
 
 
 def _shown_default(default: Any) -> str | None:
@@ -24,6 +28,19 @@ app = App(
     help_format="markdown",
     default_parameter=Parameter(show_default=_shown_default, negative=()),
 )
+
+
+def _declare_flags(options: type[Options]) -> None:
+    """Let the parser know what the fields say of their flags, as their modules do without it."""
+    for name, field in options.model_fields.items():
+        if not options.role(name).flag:
+            field.metadata.append(Parameter(parse=False))
+        elif field.annotation == tuple[str, ...]:
+            field.metadata.append(Parameter(consume_multiple=True))
+
+
+for _options in (Config, FolderOptions, Request, NewModel):
+    _declare_flags(_options)
 
 Json = bool
 Switch = bool
