@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
         Stream as Stream,
         View as View,
         from_arrays as from_arrays,
+        from_dataset as from_dataset,
         open_stream as open_stream,
         rearrange as rearrange,
     )
