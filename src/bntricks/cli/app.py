@@ -30,18 +30,6 @@ app = App(
 )
 
 
-def _declare_flags(options: type[Options]) -> None:
-    """Let the parser know what the fields say of their flags, as their modules do without it."""
-    for name, field in options.model_fields.items():
-        if not options.role(name).flag:
-            field.metadata.append(Parameter(parse=False))
-        elif field.annotation == tuple[str, ...]:
-            field.metadata.append(Parameter(consume_multiple=True))
-
-
-for _options in (Config, FolderOptions, Request, NewModel):
-    _declare_flags(_options)
-
 Json = bool
 Switch = bool
 
@@ -105,3 +93,19 @@ def closest_flag(given: str, command: str) -> str | None:
     flags = {name for argument in arguments for name in argument.names if name.startswith("--")}
     close = difflib.get_close_matches(given, flags, n=1, cutoff=0.75)
     return close[0] if close and given not in flags else None
+
+
+def _declare_flags(options: type[Options]) -> None:
+    """Let the parser know what the fields say of their flags, as their modules do without it."""
+    for name, field in options.model_fields.items():
+        own = options.role(name).flag
+        if not own:
+            field.metadata.append(Parameter(parse=False))
+        elif isinstance(own, str):
+            field.metadata.append(Parameter(name=flag(own)))
+        elif field.annotation == tuple[str, ...]:
+            field.metadata.append(Parameter(consume_multiple=True))
+
+
+for _options in (Config, FolderOptions, Request, NewModel):
+    _declare_flags(_options)

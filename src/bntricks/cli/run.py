@@ -92,6 +92,7 @@ def resume(
     /,
     *,
     data: Path | None = None,
+    start: Annotated[Path | None, Parameter(name="--from")] = None,
     net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
     imports: Imports = (),
@@ -107,6 +108,8 @@ def resume(
         The run's folder, such as `runs/3565f808cde3afbc`.
     data
         The folder with the data, if it has moved.
+    start
+        The model that the run started from, if it has moved.
     net
         The code that builds the run's network, as `package.module:function`, if it is your own. It
         is imported and run, so the folder alone does not decide this.
@@ -118,7 +121,8 @@ def resume(
     from bntricks.runs.folder import resume as continue_run
 
     import_all(imports)
-    train = partial(continue_run, run, data=data, net=net, checkpoint_seconds=checkpoint_seconds)
+    how = {"checkpoint_seconds": checkpoint_seconds, **({"start": start} if start else {})}
+    train = partial(continue_run, run, data=data, net=net, **how)
     _train_and_print(train, json)
 
 

@@ -126,6 +126,13 @@ class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subj
     own."""
     threads: Annotated[int, Field(ge=1, le=1024), Option("computation")] = 1
     """CPU threads. Different counts give different bits; many runs beat many threads."""
+    start: Annotated[
+        str | None,
+        Field(pattern="^[0-9a-f]{64}$"),
+        Option(flag=False, study_flag=False, competes=False),
+    ] = None
+    """The SHA-256 of the weights that the run starts from. It follows from the model that is
+    given."""
     imports: Annotated[
         dict[str, str],
         Option("subject", "method", flag=False, study_flag=False, competes=False),

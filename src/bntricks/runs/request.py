@@ -49,6 +49,9 @@ class Request(FolderOptions):
     probe: ProbeName | None = None
     """Look at the network as well: `phi` measures ACC with φ of other images, in the end;
     `statistics` and `overlap` make the maps of features of Figures 1 and 4, for `bnt report`."""
+    start: Annotated[Path | None, Option(flag="from")] = None
+    """Start from the weights of this model, such as one that `--save-every-task` wrote: the tasks
+    whose classes it knows are not learned again."""
     save: Annotated[Literal["end", "every task"] | None, Option(flag=False)] = None
     """Write the network as a model file, after the last task or after each."""
     keep_network: Annotated[bool, Option(flag=False)] = False
@@ -56,9 +59,12 @@ class Request(FolderOptions):
 
     def remembered(self) -> dict[str, Any]:
         """Return what a resumed run is asked for again; its folder gives `out`."""
-        data = None if self.data is None else str(self.data.absolute())
-        own = Request.model_fields.keys() - FolderOptions.model_fields.keys() - {"tensorboard"}
-        return {"data": data, **self.model_dump(include=own)}
+        paths = {name: getattr(self, name) for name in ("data", "start")}
+        own = Request.model_fields.keys() - FolderOptions.model_fields.keys()
+        return {
+            **self.model_dump(include=own - {"tensorboard", "start"}),
+            **{name: path and str(path.absolute()) for name, path in paths.items()},
+        }
 
     @property
     def loggers(self) -> tuple[str, ...]:
