@@ -136,11 +136,26 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
+ELSEWHERE = {
+    **dict.fromkeys(("finetune", "finetuning", "fine-tuning", "naive"), "sgd"),
+    **dict.fromkeys(("replay", "experience-replay", "rehearsal"), "er"),
+    **dict.fromkeys(("cumulative", "offline", "upper-bound"), "joint"),
+    **dict.fromkeys(("fashion-mnist", "fashionmnist", "split-fmnist"), "seq-fashion"),
+}
+"""Our names for what other libraries call otherwise."""
+
+
 def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
     """Make an error about an unknown name, with the nearest one and all there are."""
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    known, asked = {_plain(each): each for each in names}, _plain(name)
+    asked = ELSEWHERE.get(asked, asked)
+    close = [asked] if asked in known else difflib.get_close_matches(asked, known, n=1)
+    hint = f"did you mean {known[close[0]]}? " if close else ""
     return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace("+", "p")
 
 
 def first_mistake(error: ValidationError) -> str:

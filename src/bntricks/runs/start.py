@@ -16,7 +16,7 @@ from bntricks.errors import UserError, abbreviated
 from bntricks.files import shown
 from bntricks.model.file import read_weights
 from bntricks.networks.head import last_linear
-from bntricks.recipes.lesson import next_lesson
+from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.streams import Stream
 from bntricks.system.devices import near
 from bntricks.training import checkpoint
@@ -69,12 +69,11 @@ def go_on_from(start: Start, learner: Learner, stream: Stream, *, epochs: int) -
     labels = torch.tensor([stream.class_names.index(name) for name in start.classes])
     for net in state.learning:
         _load(start, net, labels)
-    _silence_others(learner, labels, torch.cat([task.train.x[::STEP] for task in stream[:over]]))
+    lessons = [Lesson()]
     for task in stream[:over]:
-        x, y = task.train.x, task.train.y
-        state.lesson = next_lesson(state.lesson, task.classes, len(task.train), task.visitors)
-        state.trained_on = epochs * torch.bincount(y).double()
-        learner.end(x, y)
+        lessons.append(next_lesson(lessons[-1], task.classes, len(task.train), task.visitors))
+    state.lesson = lessons[-1]
+    _silence_others(learner, labels, torch.cat([task.train.x[::STEP] for task in stream[:over]]))
     if policy is not None and policy.fills == "step" and state.memory is not None:
         parts = [task.train for task in stream[:over]]
         x, y = (torch.cat([getattr(part, name) for part in parts]) for name in ("x", "y"))
@@ -85,6 +84,9 @@ def go_on_from(start: Start, learner: Learner, stream: Stream, *, epochs: int) -
         stored = [task_of[label] for label in state.memory.y[:filled].tolist()]
         state.memory.tasks[:filled] = torch.tensor(stored)
         state.memory.offered = epochs * len(y)
+    for task, state.lesson in zip(stream[:over], lessons[1:], strict=True):
+        state.trained_on = epochs * torch.bincount(task.train.y).double()
+        learner.end(task.train.x, task.train.y)
     return over
 
 
