@@ -167,7 +167,10 @@ def resume(
     from bntricks.runs.folder import resume as continue_run
 
     import_all(imports)
-    how = {"checkpoint_seconds": checkpoint_seconds, **({"start": start} if start else {})}
+    how: dict[str, Any] = {
+        "checkpoint_seconds": checkpoint_seconds,
+        **({"start": start} if start else {}),
+    }
     train = partial(continue_run, run, data=data, net=net, **how)
     _train_and_print(train, json)
 

@@ -2,7 +2,7 @@
 is known by its methods, so neither library is imported.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ def _only(what: str, names: list[str], features: Mapping[str, Any]) -> str:
     return names[0]
 
 
-def _read(dataset: Iterable[Any], x: Key, y: Key, size: int | None) -> tuple[Any, Any]:
+def _read(dataset: Any, x: Key, y: Key, size: int | None) -> tuple[Any, Any]:
     samples, labels = [], []
     items = (dataset[k] for k in range(len(dataset))) if hasattr(dataset, "__len__") else dataset
     for number, item in enumerate(items):

@@ -62,18 +62,14 @@ def of_files(
     size = options.image_size or info.image_size
     content = source.digest(list(chain.from_iterable(files.values())), FILE_LIMIT, options.report)
     known_by = options.held_out if known_by is None else known_by
+
+    def part(by_class: ByClass) -> PlannedSplit:
+        return PlannedSplit.of(by_class.values(), partial(decode, source, size))
+
     dataset = cached(
         info.name,
         hashlib.sha256(f"{content} {size} {known_by}".encode()).hexdigest(),
-        lambda: Plan(
-            shown(source.path),
-            (3, size, size),
-            tuple(files),
-            *(
-                PlannedSplit.of(part.values(), partial(decode, source, size))
-                for part in (train, test)
-            ),
-        ),
+        lambda: Plan(shown(source.path), (3, size, size), tuple(files), part(train), part(test)),
         options.report,
         options.warn,
     )
