@@ -119,7 +119,8 @@ def closest_flag(given: str, command: str) -> str | None:
     """Word which flag of a command was probably meant, by its name or by that of other
     libraries."""
     arguments = app[command].assemble_argument_collection()
-    flags = {name for argument in arguments for name in argument.names if name.startswith("--")}
+    named = {name for argument in arguments if argument.parse for name in argument.names}
+    flags = {name for name in named if name.startswith("--")}
     name = given.lower().replace("_", "-").removeprefix("--")
     if given in flags or flag(name) in flags:
         return None
