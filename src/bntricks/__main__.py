@@ -12,7 +12,7 @@ def main() -> NoReturn:
         with extra():
             from bntricks.cli import main as command_line
     except MissingExtra as error:
-        print(f"bnt: {error}", file=sys.stderr)
+        sys.stderr.write(f"bnt: {error}\n")
         sys.exit(2)
     command_line()
 

@@ -75,6 +75,10 @@ def test_a_run_measures_the_model_first_and_then_learns_the_other_tasks(base, st
     assert later.task_il_accuracy[1] == base.task_il_accuracy[1]
     assert later.bwt is None
     plain = run(config, stream=stream, out=tmp_path)
+    again = {"start": after(base, 2), "save": "every task"}
+    saved = run(config, stream=stream, out=tmp_path / "saved", **again)
+    assert {*Start.read(after(saved, 2)).classes} == set("abcd")
+    assert run(config, stream=stream, out=tmp_path / "saved", **again).already_there
     assert len({each.path for each in (record, later, plain)}) == 3
 
 

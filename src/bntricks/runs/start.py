@@ -54,8 +54,8 @@ class Start:
                 return count
         raise UserError(
             f"{shown(self.path)} knows {abbreviated([*map(repr, self.classes)], 5)}, which are not "
-            f"the classes of the first tasks of {stream.name}, with one left to learn: choose "
-            "--classes-per-task, --first or --tasks so that they are",
+            f"the classes of the first tasks of {stream.name}, with one left to learn: cut the "
+            "tasks so that they are",
             option="from",
         )
 

@@ -110,6 +110,8 @@ def _train(
     if position.lesson == 0 and position.order is None:
         if over:
             after_task(outcome, stream, over - 1)
+            if probe is not None:
+                probe(learner, stream, over - 1)
             outcome.train_seconds, outcome.evaluate_seconds = [0.0] * over, [0.0] * over
             position = Position(over)
         else:
