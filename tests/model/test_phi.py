@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bntricks import Model, View
-from bntricks.model.phi import better, lagging, parted, settle_phi
+from bntricks.model.phi import better, parted, settle_phi
 from bntricks.norm import phi
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -80,14 +80,3 @@ def test_every_third_image_of_a_class_chooses_and_the_others_confirm_for_ever():
     assert torch.equal(parted(later)[0][: len(y)], first)
     left = y[y != 1]  # a class was removed
     assert torch.equal(parted(left)[0], first[y != 1])
-
-
-def test_a_momentum_that_cannot_follow_is_said():
-    model = adopted(0.01)
-    assert "momentum of 0.01 cannot follow in 40 steps: 67%" in lagging(model.learner, 40)
-    assert lagging(model.learner, 400) is None
-    learned = model.learn(new(), epochs=1)
-    said = any("cannot follow" in concern for concern in learned.concerns)
-    assert said != (learned.phi.chosen == "re-estimated")
-    model.net[1].momentum = None
-    assert lagging(model.learner, 1) is None

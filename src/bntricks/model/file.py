@@ -172,6 +172,12 @@ def usable(path: Path) -> Iterator[None]:
         ) from None
 
 
+def read_weights(path: Path) -> tuple[tuple[str, ...], Tensors]:
+    """Read the class of each output, and the network's weights and statistics."""
+    metadata, tensors, _ = opened(path)
+    return metadata.classes, _section(tensors, "net")
+
+
 def _opened(path: Path) -> tuple[Metadata, Tensors, str]:
     with read_errors(path):
         content = regular_bytes(path)

@@ -65,7 +65,7 @@ class Gate:
     refused: str | None = None
     """Why the model is not to be replaced."""
     fell: bool = False
-    """Whether the accuracy on the old classes fell measurably, for whatever reason."""
+    """Whether the accuracy on the old classes, or one of them, fell measurably."""
     forgot: bool = False
     """Whether it is refused for what was forgotten, not for what new classes took."""
 
@@ -118,7 +118,7 @@ def judge(
             )
     earlier, now = (100 * fmean(each.values()) for each in (rates, later))
     reason = abbreviated(refused, LISTED) if refused else None
-    fell = overall.high < 0
+    fell = overall.high < 0 or any(change(after, label).high < 0 for label in single)
     return Gate(len(y), earlier, now, overall, forgetting, taken, reason, fell, forgot)
 
 

@@ -16,7 +16,7 @@ from bntricks.model.heads import temperature_of
 from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
-from bntricks.model.phi import lagging, settle_phi
+from bntricks.model.phi import settle_phi
 from bntricks.model.samples import ClassSamples, check_samples, check_share, choosing, gather
 from bntricks.model.summary import Learned, answers, conclude
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
@@ -164,23 +164,18 @@ def teach(
         temperature = temperature_of(learner.scores(tests.x[chooses]), tests.y[chooses])
     changes = {"taught": (*metadata.taught, task), "temperature": temperature}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    steps = learner.cost.steps - steps
     learned = conclude(
         model,
         before,
         len(train),
         held=0 if old is None else int((~choosing(old.y)).sum()),
         data=samples.digest,
-        steps=steps,
+        steps=learner.cost.steps - steps,
         lr=lr,
         unreadable=samples.unreadable,
         losses=losses,
     )
-    lag = None
-    if decision is None or decision.chosen != "re-estimated":
-        lag = lagging(learner, steps)
-    concerns = learned.concerns if lag is None else (*learned.concerns, lag)
-    return replace(learned, phi=decision, concerns=concerns)
+    return replace(learned, phi=decision)
 
 
 def fitting_rate(rate: float, steps: int) -> float:

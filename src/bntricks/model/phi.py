@@ -15,8 +15,6 @@ from bntricks.training.learner import Learner
 
 FEWEST = 2
 """Images of every class in the memory and in each part of the held-out ones, at least."""
-LEFT = 0.1
-"""The share of φ from before a lesson that is worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +76,3 @@ def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple
         return 100 * fmean(float(each.mean()) for each in own) if own else 0.0
 
     return mean(parts[0]), mean(parts[1])
-
-
-def lagging(learner: Learner, steps: int) -> str | None:
-    """Warn if momentum is too low for φ to follow within a lesson."""
-    momenta = [layer.momentum for layer in layers(learner.net).values()]
-    slowest = min((m for m in momenta if m is not None), default=1.0)
-    if not 0 < slowest < 1 or (left := (1 - slowest) ** steps) < LEFT:
-        return None
-    return (
-        f"BatchNorm's momentum of {slowest:.3g} cannot follow in {steps} steps: {100 * left:.0f}% "
-        "of the running statistics are still from before. Raise it where the network is built, to "
-        "0.1, or learn for more epochs."
-    )
