@@ -81,7 +81,7 @@ def go_on_from(start: Start, learner: Learner, stream: Stream, *, epochs: int) -
         policy.adopt(state, Batch(near(x, learner.device), y, ids=ids))
         filled = state.memory.filled
         task_of = {label: t for t, task in enumerate(stream, start=1) for label in task.classes}
-        stored = [task_of[label] for label in state.memory.y[:filled].tolist()]
+        stored = [min(over, task_of[label]) for label in state.memory.y[:filled].tolist()]
         state.memory.tasks[:filled] = torch.tensor(stored)
         state.memory.offered = epochs * len(y)
     for task, state.lesson in zip(stream[:over], lessons[1:], strict=True):
