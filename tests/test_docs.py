@@ -35,8 +35,8 @@ WITH_PYTHON = [page for page in PAGES if python_blocks(page.read_text(encoding="
 def test_the_table_of_methods_is_the_codes():
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
     written = text.split("<!-- methods -->\n")[1].split("<!-- /methods -->")[0]
-    printed = process("methods", "--markdown", cwd=ROOT).stdout
-    assert written.strip() == printed.strip(), "run `bnt methods --markdown` and paste it in"
+    printed = process("methods", "--recipes", "--markdown", cwd=ROOT).stdout
+    assert written.strip() == printed.strip(), "run `bnt methods --recipes --markdown`"
 
 
 def test_the_table_of_norms_is_the_codes():

@@ -104,11 +104,19 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
+LISTED = {"method": "bnt methods"}
+"""Names that are too many for an error, and what lists them."""
+
+
 def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
-    """Make an error about an unknown name, with the nearest one and all there are."""
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+    """Make an error about an unknown name, with the nearest ones, or all if none is near."""
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    there = f"there are {', '.join(names)}"
+    if close:
+        there = f"did you mean {' or '.join(filter(None, [', '.join(close[:-1]), close[-1]]))}?"
+    elif kind in LISTED:
+        there = f"{LISTED[kind]} lists all {len(names)}"
+    return UserError(f"unknown {kind} {name!r}: {there}{more}")
 
 
 def first_mistake(error: ValidationError) -> str:

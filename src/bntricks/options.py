@@ -1,16 +1,30 @@
 """Options of a run, each declared once, where it is used: with its help, which is the docstring
-below the field, and its roles. Nothing here needs torch."""
+below the field, its roles, and its panel in the help of commands. Nothing here needs torch."""
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
+from cyclopts import Group, Parameter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bntricks.errors import InvalidOptions
 
 Interpolation = Literal["area", "bilinear", "bicubic"]
 """How images are resized."""
+
+PANELS = (
+    *("What is learned", "Data", "Training", "New model", "Network", "Trained network"),
+    *("Another protocol than the study's own", "Output", "Where it is computed"),
+)
+"""Titles of the panels of options in the help of commands, in order."""
+RARE = ", rarely needed"
+
+
+@cache
+def panel(title: str, *, rare: bool = False) -> Parameter:
+    """Put an option into this panel of the help, or into one that `--help-all` shows."""
+    return Parameter(group=Group(title + RARE * rare, sort_key=(rare, PANELS.index(title))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +44,22 @@ class Option:
     """Whether a search may compare its values, rather than the user decide them."""
     unset: str = "none"
     """The meaning of None, in words."""
+    rare: bool = False
+    """Whether only `--help-all` shows it, because few runs need it."""
 
 
 class Options(BaseModel):
     """Immutable values that are checked when they are set, such as options of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    shown_in: ClassVar[str] = ""
+    """The panel of the help for the options that a class declares."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name in cls.__annotations__.keys() & cls.model_fields.keys() if cls.shown_in else ():
+            shown = panel(cls.shown_in, rare=cls.role(name).rare)
+            cls.model_fields[name].metadata.insert(0, shown)  # its own Parameter may differ
 
     @classmethod
     def of(cls, /, **values: Any) -> Self:

@@ -2,14 +2,19 @@
 
 import difflib
 import re
+import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter, Token
+from cyclopts import App, Group, MissingArgumentError, Parameter, Token
+from cyclopts.help import HelpPanel
+from cyclopts.help.formatters import DefaultFormatter
 from cyclopts.validators import Number
+from rich.console import Console, ConsoleOptions
 
 from bntricks.errors import UserError
+from bntricks.options import RARE, panel
 
 
 def _shown_default(default: Any) -> str | None:
@@ -17,14 +22,51 @@ def _shown_default(default: Any) -> str | None:
     return None if default in (None, ()) or default is False else str(default)
 
 
+class _Help(DefaultFormatter):
+    """The panels of a command, those of options that are rarely needed only on demand."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        if not str(panel.title).endswith(RARE) or EVERYTHING in sys.argv:
+            super().__call__(console, options, panel)
+
+
+EVERYTHING = "--help-all"
 app = App(
     name="bnt",
-    help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.\n\n"
-    "Start with `bnt demo`, then `bnt methods` and `bnt streams`, then `bnt run`.",
+    help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.",
     help_format="markdown",
+    help_flags=("--help", "-h", EVERYTHING),
+    help_formatter=_Help(),
+    group_parameters=Group.create_default_parameters("Options"),
     default_parameter=Parameter(show_default=_shown_default, negative=()),
 )
+app["--help"].help = "Show this, or what a command takes; --help-all shows rare options too."
+RARELY = "What is rarely needed is not shown here: `--help-all` shows it."
+"""The last line of a command's help."""
 
+COMMANDS = {
+    "Start": ("demo", "methods", "streams", "norms"),
+    "Train": ("run", "resume", "study", "sweep", "learn"),
+    "Look": ("report", "compare", "explore"),
+    "Deploy": ("predict", "export", "rename-class", "remove-class"),
+    "Check": ("diagnose", "recalibrate", "check"),
+    "Everywhere": ("--help", "--version"),
+}
+"""Every command, in the groups and the order of the help."""
+
+
+def sort_commands() -> None:
+    """Sort the commands, once they are registered, into their groups."""
+    for rank, (title, names) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=rank)
+        for place, name in enumerate(names):
+            app[name].group, app[name].sort_key = group, place
+
+
+LEARNED, TRAINING, OUTPUT, COMPUTED = map(
+    panel, ("What is learned", "Training", "Output", "Where it is computed")
+)
+RARE_TRAINING, RARE_OUTPUT = panel("Training", rare=True), panel("Output", rare=True)
 Json = bool
 Switch = bool
 
@@ -68,6 +110,23 @@ def import_all(names: Imports) -> None:
 
         for name in names:
             import_code(name)
+
+
+def needed(error: MissingArgumentError) -> str:
+    """Say what a command needs, with its first example."""
+    [name], missing = error.command_chain or (), error.argument
+    required = [each for each in app[name].assemble_argument_collection() if each.required]
+    wanted = [each.name for each in required if each.show]
+    if missing is not None and error.root_input_tokens != [name]:
+        wanted = [missing.name]
+    return f"{name} needs {' and '.join(wanted)}; for example: {example(name)}"
+
+
+def example(command: str) -> str:
+    """Return the first example in the help of a command."""
+    found = re.search(r"^ *- `(.+?)`", app[command].help, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{command} has no example"
+    return " ".join(found[1].split())
 
 
 def flag(option: str) -> str:

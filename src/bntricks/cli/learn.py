@@ -15,6 +15,12 @@ from cyclopts.validators import Number
 from bntricks.cli import console
 from bntricks.cli.adopt import TrainedNetwork, adopted, in_python, pretrained
 from bntricks.cli.app import (
+    COMPUTED,
+    OUTPUT,
+    RARE_OUTPUT,
+    RARE_TRAINING,
+    RARELY,
+    TRAINING,
     Count,
     Device,
     Imports,
@@ -41,6 +47,7 @@ from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import RunError, UserError, abbreviated
 from bntricks.files import command_line, shown
 from bntricks.model.options import IMAGE_SIZE, NewModel
+from bntricks.options import panel
 from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
     from bntricks.model.phi import Decision
     from bntricks.model.summary import Learned, Score
 
+NEW_MODEL, TRAINED = panel("New model", rare=True), panel("Trained network")
 HEADS = {
     "lda": "shrunk LDA",
     "means": "nearest class mean",
@@ -56,37 +64,38 @@ HEADS = {
 }
 
 
-@app.command
+@app.command(help_epilogue=RARELY)
 def learn(
     folder: Path,
     /,
     *,
     into: Path,
-    epochs: Count | None = None,
-    lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
+    epochs: Annotated[Count | None, TRAINING] = None,
+    lr: Annotated[float | None, Parameter(validator=Number(gt=0)), TRAINING] = None,
+    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1)), RARE_TRAINING] = 0.2,
     new: Annotated[NewModel, Parameter(name="*")] = NewModel(),  # noqa: B008 (frozen)
-    net: str | None = None,
+    net: Annotated[str | None, TRAINED] = None,
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
-    more: Switch = False,
-    tune: Switch = False,
-    tune_from: str | None = None,
-    skip_unreadable: SkipUnreadable = False,
-    without_memory: Switch = False,
-    imports: Imports = (),
-    device: Device = "cpu",
-    threads: Threads = 1,
-    checkpoint_seconds: Seconds = 120.0,
-    json: Json = False,
-    **hyper: float,
+    more: Annotated[Switch, TRAINING] = False,
+    tune: Annotated[Switch, TRAINING] = False,
+    tune_from: Annotated[str | None, RARE_TRAINING] = None,
+    skip_unreadable: Annotated[SkipUnreadable, RARE_TRAINING] = False,
+    without_memory: Annotated[Switch, RARE_OUTPUT] = False,
+    imports: Annotated[Imports, RARE_TRAINING] = (),
+    device: Annotated[Device, COMPUTED] = "cpu",
+    threads: Annotated[Threads, COMPUTED] = 1,
+    checkpoint_seconds: Annotated[Seconds, RARE_OUTPUT] = 120.0,
+    json: Annotated[Json, OUTPUT] = False,
+    **hyper: Annotated[float, NEW_MODEL],
 ) -> None:
-    """Teach a model the classes of a folder; if there is no model yet, make one.
+    """Teach a model the classes of a folder, or make a model.
 
-    The folder has a folder of images for each class. Images may be of any size and kind: their
-    centre square is taken, upright. Hidden files are left out, nested folders are not. The model
-    is one file, which is replaced when all is learned, and stays as it was if that fails. A lesson
-    that was interrupted, for whatever reason, continues when the command is repeated. If the
-    advice is to learn again, the earlier file is kept beside it, with "before" in its name.
+    If there is no model yet, one is made. The folder has a folder of images for each class. Images
+    may be of any size and kind: their centre square is taken, upright. Hidden files are left out,
+    nested folders are not. The model is one file, which is replaced when all is learned, and stays
+    as it was if that fails. A lesson that was interrupted, for whatever reason, continues when the
+    command is repeated. If the advice is to learn again, the earlier file is kept beside it, with
+    "before" in its name.
 
     A model usually begins with a pretrained network, --backbone: its features of each image are
     computed once and no network is trained. Without one, a small network is trained from scratch.
@@ -135,7 +144,7 @@ def learn(
     json
         Print what was learned as one JSON object.
     hyper
-        New model: the method's own hyper-parameters, by the names `bnt methods` shows.
+        The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
     from bntricks.model.create import create, protocol

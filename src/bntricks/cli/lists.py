@@ -1,66 +1,90 @@
 """`bnt methods`, `bnt norms` and `bnt streams`: lists of what can be chosen."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json
 from bntricks.runs.config import Config
 
+if TYPE_CHECKING:
+    from bntricks.methods import Entry
+
 
 @app.command
-def methods(*, json: Json = False, markdown: Switch = False, imports: Imports = ()) -> None:
-    """List every method with its recipe: the columns of the paper's ablation table.
+def methods(
+    *,
+    recipes: Switch = False,
+    json: Json = False,
+    markdown: Switch = False,
+    imports: Imports = (),
+) -> None:
+    """List every method: what it is, and whose.
+
+    Examples:
+
+    - `bnt methods --recipes`
 
     Parameters
     ----------
+    recipes
+        Show recipes instead: the columns of the paper's ablation table, and hyper-parameters.
     json
-        Print an array of objects instead.
+        Print all of it as an array of objects.
     markdown
         Print a Markdown table instead.
     """
     from bntricks.methods import entries
 
     import_all(imports)
-    recipes = [(entry, entry.factory().columns()) for entry in entries().values()]
+    listed = entries().values()
     if json:
         print_json(
             [
-                {
-                    "name": entry.name,
-                    "title": entry.title,
-                    "summary": entry.summary,
-                    **columns,
-                    "hyper": entry.hyper(),
-                }
-                for entry, columns in recipes
+                {"name": entry.name, "title": entry.title, "summary": entry.summary}
+                | {"source": entry.source or None}
+                | {**entry.factory().columns(), "hyper": entry.hyper()}
+                for entry in listed
             ]
         )
         return
-    rows = [
-        [
-            entry.name,
-            columns["ema"],
-            columns["parameters"],
-            _forwards(columns),
-            _share(columns["new_share_of_phi"]),
-            columns["memory"],
-            " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
-        ]
-        for entry, columns in recipes
-    ]
-    share = "new share of φ"
-    header = ["name", "EMA", "model parameters", "forwards", share, "memory", "hyper-parameters"]
+    header, notes = ["name", "what it is", "whose"], RECIPES
+    rows = [[entry.name, entry.summary, entry.source or "–"] for entry in listed]
+    if recipes:
+        share = "new share of φ"
+        header = ["name", "EMA", "model parameters", "forwards", share, "memory"]
+        header, notes = [*header, "hyper-parameters"], COLUMNS
+        rows = [_recipe(entry) for entry in listed]
     if markdown:
         console.say(console.markdown(header, rows))
         return
     console.show(header, rows)
-    console.out.print(
-        "\nEMA: the batch that moves the running statistics; / means every forward does."
-        "\nForwards are per step, once there is something in memory. --json shows more."
-        "\nNew share of φ: how much of the running statistics is the newest task's, as task 5 ends."
-    )
+    console.out.print(notes)
+
+
+RECIPES = "\nbnt methods --recipes shows how each moves φ and θ, and its hyper-parameters."
+COLUMNS = (
+    "\nEMA: the batch that moves the running statistics; / means every forward does."
+    "\nForwards are per step, once there is something in memory. --json shows more."
+    "\nNew share of φ: how much of the running statistics is the newest task's, as task 5 ends."
+)
+
+
+def _recipe(entry: Entry) -> list[str]:
+    columns = entry.factory().columns()
+    share = columns["new_share_of_phi"]
+    return [
+        entry.name,
+        str(columns["ema"]),
+        str(columns["parameters"]),
+        _forwards(columns),
+        f"{share:.2f}" if isinstance(share, float) else "–",
+        str(columns["memory"]),
+        " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
+    ]
 
 
 @app.command
@@ -71,7 +95,7 @@ def norms(
     picture: Path | None = None,
     imports: Imports = (),
 ) -> None:
-    """List everything that can normalise a network, with its formula.
+    """List what can normalise a network, with its formula.
 
     Parameters
     ----------
@@ -170,10 +194,6 @@ def _shown(value: object) -> object:
     if isinstance(value, tuple):
         return " + ".join(map(str, value))
     return "–" if value is None else value
-
-
-def _share(share: str | float | None) -> str:
-    return "–" if share is None else f"{share:.2f}"
 
 
 def _forwards(columns: dict[str, str | float | None]) -> str:

@@ -11,6 +11,10 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import (
+    LEARNED,
+    OUTPUT,
+    RARE_OUTPUT,
+    RARELY,
     Imports,
     Json,
     Names,
@@ -30,17 +34,17 @@ if TYPE_CHECKING:
 PRINTED = ("acc", "bwt")
 
 
-@app.command
+@app.command(help_epilogue=RARELY)
 def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
-    save: Switch = False,
-    save_every_task: Switch = False,
-    metrics: Names = (),
-    imports: Imports = (),
-    json: Json = False,
-    **hyper: float,
+    save: Annotated[Switch, OUTPUT] = False,
+    save_every_task: Annotated[Switch, RARE_OUTPUT] = False,
+    metrics: Annotated[Names, OUTPUT] = (),
+    imports: Annotated[Imports, LEARNED] = (),
+    json: Annotated[Json, OUTPUT] = False,
+    **hyper: Annotated[float, LEARNED],
 ) -> None:
     """Train one method on one stream, and write its record.
 
@@ -97,9 +101,14 @@ def resume(
     imports: Imports = (),
     json: Json = False,
 ) -> None:
-    """Continue an interrupted run from its newest checkpoint, to the same bits.
+    """Continue an interrupted run, to the same bits.
 
-    Repeating the same `bnt run` does this too; here, the folder is enough.
+    It continues from its newest checkpoint. Repeating the same `bnt run` does this too; here, the
+    folder is enough.
+
+    Examples:
+
+    - `bnt resume runs/3565f808cde3afbc`
 
     Parameters
     ----------

@@ -10,10 +10,25 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
+from bntricks.cli.app import (
+    COMPUTED,
+    LEARNED,
+    OUTPUT,
+    RARELY,
+    Imports,
+    Json,
+    Names,
+    Paths,
+    Seeds,
+    Switch,
+    app,
+    flag,
+    import_all,
+)
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.files import command_line, commit
+from bntricks.options import panel
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
 
@@ -29,8 +44,9 @@ def _option(name: str) -> Any:
     """Make an optional version of a run's option."""
     field = Config.model_fields[name]
     parameters = [each for each in field.metadata if isinstance(each, Parameter)]
-    shown = Parameter(group="Another protocol than the study's own", show_default=False)
-    kind: Any = Annotated[(field.annotation | None, shown, *parameters)]  # type: ignore[operator]
+    shown = panel("Another protocol than the study's own", rare=True)
+    parameters += [shown, Parameter(show_default=False)]
+    kind: Any = Annotated[(field.annotation | None, *parameters)]  # type: ignore[operator]
     return kind, Field(default=None, description=field.description)
 
 
@@ -44,28 +60,30 @@ else:
     )
 
 
-@app.command
+@app.command(help_epilogue=RARELY)
 def study(
     name: str,
     /,
     *,
-    scale: ScaleName | None = None,
-    seeds: Seeds | None = None,
-    methods: Names = (),
-    streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
-    all: Switch = False,
-    device: str = "cpu",
+    scale: Annotated[ScaleName | None, LEARNED] = None,
+    seeds: Annotated[Seeds | None, LEARNED] = None,
+    methods: Annotated[Names, LEARNED] = (),
+    streams: Annotated[Names, Parameter(name=["--streams", "--stream"]), LEARNED] = (),
+    all: Annotated[Switch, LEARNED] = False,
+    device: Annotated[str, COMPUTED] = "cpu",
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Imports = (),
-    metrics: Names = (),
-    json: Json = False,
+    imports: Annotated[Imports, LEARNED] = (),
+    metrics: Annotated[Names, OUTPUT] = (),
+    json: Annotated[Json, OUTPUT] = False,
     protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
-    """Run a study of the paper, or one of your own, and say which of its claims hold.
+    """Run a study, and say which of its claims hold.
 
-    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, norms,
-    norms-online, bias, trackers, frameworks. Runs that are already there are not trained again, so
-    an interrupted study continues where it stopped, and a run that fails does not stop the others.
+    Studies, besides your own: pilot, main, buffers, ablation, long, statistics, overlap, control,
+    exemplars, exemplars-memory, phi-share, rehearsal-free, precision, norms, norms-online, bias,
+    trackers, frameworks. Runs that are already there
+    are not trained again, so an interrupted study continues where it stopped, and a run that fails
+    does not stop the others.
 
     Examples:
 
@@ -176,10 +194,15 @@ def report(
     metrics: Names = (),
     json: Json = False,
 ) -> None:
-    """Write tables, figures and a page from records alone; nothing is trained.
+    """Write tables, figures and a page from records.
 
-    Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the numbers behind them,
-    and the page is one file that works offline. Runs of different protocols are kept apart.
+    Nothing is trained. Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the
+    numbers behind them, and the page is one file that works offline. Runs of different protocols
+    are kept apart.
+
+    Examples:
+
+    - `bnt report runs --out report`
 
     Parameters
     ----------

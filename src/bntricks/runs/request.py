@@ -2,12 +2,12 @@
 nor its name. Needs no torch."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 from pydantic import Field
 
-from bntricks.options import Options
+from bntricks.options import Option, Options, panel
 
 ProbeName = Literal["phi", "statistics", "overlap"]
 Track = Literal["deferred", "every-step"]
@@ -16,15 +16,17 @@ Track = Literal["deferred", "every-step"]
 class FolderOptions(Options):
     """Where runs are stored, and what is written while they train."""
 
-    data: Path | None = None
+    shown_in: ClassVar[str] = "Output"
+
+    data: Annotated[Path | None, panel("Data")] = None
     """Folder with an existing copy of the data, full or cut down [default: $BNT_DATA, or a
     download]."""
     out: Path = Path("runs")
     """Where runs are written, each in a folder of its own, and the report of several beside
     them."""
-    checkpoint_seconds: Annotated[float, Field(ge=0)] = 120.0
+    checkpoint_seconds: Annotated[float, Field(ge=0), Option(rare=True)] = 120.0
     """Time between a run's checkpoints, in seconds; there is one at the end of each task too."""
-    log: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    log: Annotated[tuple[str, ...], Parameter(consume_multiple=True), Option(rare=True)] = ()
     """Write losses and accuracies elsewhere too: `csv` (log.csv in the run's folder),
     `tensorboard`, `wandb` (Weights & Biases, kept in the run's folder until you sync it) or
     `wandb-online`, which sends them."""
@@ -35,15 +37,15 @@ class FolderOptions(Options):
 class Request(FolderOptions):
     """What one run is asked for besides its configuration."""
 
-    track: Track = "deferred"
+    track: Annotated[Track, Option(rare=True)] = "deferred"
     """`deferred` leaves out tracking passes that cannot affect any evaluation, with the same
     result to the bit; `every-step` leaves out none."""
-    tensorboard: bool = False
+    tensorboard: Annotated[bool, Option(rare=True)] = False
     """Write losses, accuracies and the drift of φ for TensorBoard too, in the run's folder. φ is
     read when a task ends; with `--track every-step`, along the way as well."""
-    epoch_accuracy: bool = False
+    epoch_accuracy: Annotated[bool, Option(rare=True)] = False
     """Evaluate on all tasks so far after each epoch too."""
-    readings: bool = False
+    readings: Annotated[bool, Option(rare=True)] = False
     """Also read labels off the network by every correction that only rescores, and as every
     method would whose φ follows another batch while its θ is the same, without another
     training; `--correct` with the name of one does that too, and shows that one."""
