@@ -76,7 +76,7 @@ def write_modules(app):
     API.mkdir()
     for name, (names, files) in api().items():
         shown = f"bntricks.{name}" if name != PIECES else name
-        described = "".join(f"\n## {own}\n\n{directive(names[own], own)}" for own in sorted(names))
+        described = "\n".join(directive(names[own], own) for own in sorted(names, key=str.lower))
         text = f"# {shown}\n\n{described}\n\n## The source, file by file\n{''.join(house(files))}"
         (API / f"{name}.md").write_text(text, encoding="utf-8")
 
@@ -85,7 +85,10 @@ def modules():
     """List the public names of each of these pages, in a table and in the navigation."""
     rows, pages = "| module | public names |\n|---|---|\n", api()
     for name, (names, _) in pages.items():
-        shown = ", ".join(f"[{own}](#{names[own]}.{own})" for own in sorted(names)) or "–"
+        shown = (
+            ", ".join(f"[{own}](#{names[own]}.{own})" for own in sorted(names, key=str.lower))
+            or "–"
+        )
         rows += f"| [{name}](api/{name}.md) | {shown} |\n"
     listed = "\n".join(f"api/{name}" for name in pages)
     return f"{rows}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
