@@ -202,3 +202,16 @@ def test_every_page_is_found_from_the_readme():
     results = {(DOCS / link).resolve() for link in links((DOCS / "results.md").read_text("utf-8"))}
     assert {*DOCS.glob("evidence/*")} <= results
     assert "docs/README.md" in links((ROOT / "README.md").read_text("utf-8"))
+
+
+def test_the_list_of_pages_calls_each_by_its_title():
+    listed = re.findall(r"^- \[(.*?)\]\((.*?\.md)\)", (DOCS / "README.md").read_text("utf-8"), re.M)
+    assert len(listed) > 20
+    for title, page in listed:
+        assert (DOCS / page).read_text("utf-8").splitlines()[0] == f"# {title}"
+
+
+@pytest.mark.parametrize("page", ["getting-started", "doctor", "your-model", "teaching"])
+def test_pages_for_beginners_show_pictures(page):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert re.search(r"!\[\w[^]]{30,}\]\(figures/[\w-]+\.svg\)", text)
