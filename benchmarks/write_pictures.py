@@ -53,7 +53,7 @@ def main() -> None:
         put("getting-started", "run", RUN)
         bnt(f"bnt report {DOCS / 'demo'} --out report")
         shutil.copyfile("report/figures/curves-seq-fashion.svg", FIGURES / "report-curves.svg")
-        subprocess.run([sys.executable, ROOT / "examples" / "clothes.py", "clothes"], check=True)
+        subprocess.run([sys.executable, ROOT / "examples" / "clothes.py"], check=True)
         put("your-model", "lessons", *LESSONS)
         wardrobe = drawn_answers(json.loads(bnt(f"{PREDICT} --json")))
         (FIGURES / "wardrobe.svg").write_text(wardrobe, encoding="utf-8")

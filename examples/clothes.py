@@ -1,13 +1,12 @@
 """Folders of pictures of clothes for a first try of `bnt learn`, cut from the Fashion-MNIST images
 that come with bntricks.
 
-    python examples/clothes.py clothes
+    python examples/clothes.py
 
-writes `first` (trousers, dresses, sandals) and `second` (pullovers, bags), a hundred images a
-class, and `wardrobe`, three images a class that neither has.
+writes into `clothes` the folders `first` (trousers, dresses, sandals) and `second` (pullovers,
+bags), a hundred images a class, and `wardrobe`, three images a class that neither has.
 """
 
-import sys
 from pathlib import Path
 
 from PIL import Image
@@ -24,7 +23,7 @@ def write(folder: Path, name: str, images) -> None:
         Image.fromarray(image[0].numpy()).save(folder / f"{name.lower()}-{number}.png")
 
 
-out = Path(sys.argv[1] if len(sys.argv) > 1 else "clothes")
+out = Path("clothes")
 stream = open_stream("seq-fashion", data=EMBEDDED)
 for task in stream:
     for label in task.classes:
