@@ -44,6 +44,8 @@ LIVE = (
 )
 """What the site has in place of the picture."""
 CLAIMS = "claims.html"
+OWN_PAGES = ("explorer", "claims", "index")
+"""Which the theme does not write."""
 CLAIMED = ("verdict", "claim", "difference", "low", "high", "seeds", "scale", "paper", "study")
 LISTED = re.compile(r"^- \[.*?\]\((.*?)\.md\)", re.MULTILINE)
 
@@ -173,6 +175,26 @@ def cell(text):
     return Cell(text if text.isdigit() else f"{float(text):.1f}", float(text))
 
 
+ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
+    '</noscript>\n\n<div id="search': '</noscript>\n<h1>Search</h1>\n<div id="search',
+}
+"""What a reader's program or keyboard needs, and the theme leaves out."""
+
+
+def make_accessible(app, failure):
+    """Name landmarks and levels, and let the keyboard scroll wide tables."""
+    for page in (path for path in Path(app.outdir).rglob("*.html") if path.stem not in OWN_PAGES):
+        text = page.read_text(encoding="utf-8")
+        for theirs, ours in ACCESSIBLE.items():
+            text = text.replace(theirs, ours)
+        page.write_text(text, encoding="utf-8")
+
+
 def open_with_the_first_page(app, failure):
     """A server and a reader look for index.html."""
     refresh = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
@@ -184,5 +206,5 @@ def setup(app):
     app.connect("source-read", prepare)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", no_type, priority=400)  # before napoleon
-    for last in (explorer, claims, open_with_the_first_page):
+    for last in (make_accessible, explorer, claims, open_with_the_first_page):
         app.connect("build-finished", last)

@@ -1,5 +1,6 @@
 """The documentation as a site: whole, and of use without a server or a network."""
 
+import re
 import subprocess
 import sys
 
@@ -51,6 +52,16 @@ def test_the_site_has_the_explorer_and_a_table_of_every_claim(site):
     rows = (site / "claims.html").read_text(encoding="utf-8").count("<tr>") - 1
     claims = (DOCS / "evidence" / "claims.csv").read_text(encoding="utf-8")
     assert rows == len(claims.splitlines()) - 1
+
+
+def test_readers_programs_and_keyboards_find_their_way(site):
+    for name in ("README", "api/recipes", "evidence/pilot", "search"):
+        page = (site / f"{name}.html").read_text(encoding="utf-8")
+        assert page.count('role="heading"') == page.count('role="heading" aria-level=') == 3
+        assert "<h1>" in page
+        assert all("aria-label" in aside for aside in re.findall("<aside[^>]*>", page))
+        assert all("tabindex" in div for div in re.findall('<div[^>]*"table-wrapper[^>]*>', page))
+        assert '<th class="head"><p></p></th>' not in page
 
 
 CUT_CODE = """() => [...document.querySelectorAll("pre")]
