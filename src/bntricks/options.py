@@ -1,30 +1,16 @@
 """Options of a run, each declared once, where it is used: with its help, which is the docstring
-below the field, its roles, and its panel in the help of commands. Nothing here needs torch."""
+below the field, its roles, and its panel in the help. Nothing here needs torch."""
 
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
-from cyclopts import Group, Parameter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bntricks.errors import InvalidOptions
 
 Interpolation = Literal["area", "bilinear", "bicubic"]
 """How images are resized."""
-
-PANELS = (
-    *("What is learned", "Data", "Training", "New model", "Network", "Trained network"),
-    *("Another protocol than the study's own", "Output", "Where it is computed"),
-)
-"""Titles of the panels of options in the help of commands, in order."""
-RARE = ", rarely needed"
-
-
-@cache
-def panel(title: str, *, rare: bool = False) -> Parameter:
-    """Put an option into this panel of the help, or into one that `--help-all` shows."""
-    return Parameter(group=Group(title + RARE * rare, sort_key=(rare, PANELS.index(title))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +24,18 @@ class Option:
     """What may lack this option. A run without it has the default, whatever was requested."""
     decides_phi: bool = False
     """Whether a value other than the default changes whose statistics φ holds."""
+    flag: bool | str = True
+    """Whether the command line has a flag for it, and its name if it is another."""
     study_flag: bool = True
-    """Whether `bnt study` has a flag of the same name."""
+    """Whether `bnt study` has it too."""
     competes: bool = True
     """Whether a search may compare its values, rather than the user decide them."""
     unset: str = "none"
     """The meaning of None, in words."""
     rare: bool = False
     """Whether only `--help-all` shows it, because few runs need it."""
+    panel: str = ""
+    """The panel of the help that it is in, if it is another than those declared beside it."""
 
 
 class Options(BaseModel):
@@ -53,13 +43,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     shown_in: ClassVar[str] = ""
-    """The panel of the help for the options that a class declares."""
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        for name in cls.__annotations__.keys() & cls.model_fields.keys() if cls.shown_in else ():
-            shown = panel(cls.shown_in, rare=cls.role(name).rare)
-            cls.model_fields[name].metadata.insert(0, shown)  # its own Parameter may differ
+    """The panel of the help for the options that a class declares itself."""
 
     @classmethod
     def of(cls, /, **values: Any) -> Self:

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from pydantic import Field
 
 from bntricks.cli import console
-from bntricks.cli.app import Switch
+from bntricks.cli.app import Switch, declare_flags
 from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
@@ -31,6 +31,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGE_SIZE = 224
 
 
+@declare_flags
 class TrainedNetwork(Options):
     """A network that was trained elsewhere, to continue with."""
 

@@ -31,6 +31,7 @@ from bntricks.cli.app import (
     app,
     flag,
     import_all,
+    panel,
     refuse_misspelt,
 )
 from bntricks.cli.models import (
@@ -47,7 +48,6 @@ from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import RunError, UserError, abbreviated
 from bntricks.files import command_line, shown
 from bntricks.model.options import IMAGE_SIZE, NewModel
-from bntricks.options import panel
 from bntricks.system.stopping import postponed
 
 if TYPE_CHECKING:

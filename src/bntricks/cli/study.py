@@ -24,11 +24,11 @@ from bntricks.cli.app import (
     app,
     flag,
     import_all,
+    panel,
 )
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.files import command_line, commit
-from bntricks.options import panel
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
 

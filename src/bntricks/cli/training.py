@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from bntricks.cli import console
-from bntricks.cli.app import Count
-from bntricks.options import Option, panel
+from bntricks.cli.app import Count, declare_flags
+from bntricks.options import Option
 from bntricks.runs.config import Config
 from bntricks.runs.request import FolderOptions, ProbeName, Request
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from bntricks.training.events import Event, Sink
 
 
+@declare_flags
 class Work(FolderOptions):
     """Options: where many runs are trained, and what is written of each."""
 
@@ -39,7 +40,7 @@ class Work(FolderOptions):
     """On Ray: cores reserved for each run."""
     gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0)), Option(rare=True)] = 0.0
     """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
-    save: Annotated[bool, panel("Output")] = False
+    save: Annotated[bool, Option(panel="Output")] = False
     """Write each trained network into its run's folder, as `model.safetensors`."""
 
     def request(self, probe: ProbeName | None) -> Request:
