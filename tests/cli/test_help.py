@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from bntricks.cli.app import COMMANDS, RARELY, app, example
+from bntricks.cli.app import COMMANDS, RARE, RARELY, app, example
 from bntricks.methods import entries
-from bntricks.options import RARE
 from bntricks.paper import study_names
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
@@ -50,12 +49,13 @@ def test_help_shows_what_runs_often_need_and_help_all_the_rest(tmp_path):
     assert {title.removesuffix(RARE) for title in every} == set(often)
     assert len(text.splitlines()) <= 100 < len(whole.splitlines())
     assert RARELY.split(":")[0] in text
-    hidden = {"hyper", "ranks", "imports", "save", "keep_network"}
     for options in (Config, Request):
-        for name in options.model_fields.keys() - hidden:
-            flag = f"--{name.replace('_', '-')}"
-            assert sum(flag in flags for flags in every.values()) == 1, flag
-            assert any(flag in flags for flags in often.values()) == (not options.role(name).rare)
+        for name in options.model_fields.keys() - {"save"}:
+            role = options.role(name)
+            flag = f"--{(role.flag if isinstance(role.flag, str) else name).replace('_', '-')}"
+            assert sum(flag in flags for flags in every.values()) == bool(role.flag), flag
+            often_needed = role.flag and not role.rare
+            assert any(flag in flags for flags in often.values()) == bool(often_needed), flag
     assert "[default: 0.03]" in text
     assert "default: False" not in whole
 

@@ -85,8 +85,8 @@ def check(
             chosen += subjects(names)
         _check_contract(chosen, parts, data, json)
         return
-    if given := [key for key, value in {"names": names, "net": net, "data": data}.items() if value]:
-        raise UserError("this is for contracts", option=given[0], remedy="contract")
+    if idle := [key for key, value in {"names": names, "net": net, "data": data}.items() if value]:
+        raise UserError("this is for contracts", option=idle[0], remedy="contract")
     from bntricks.runs.check import check_on
 
     rows: list[dict[str, Any]] = []

@@ -61,9 +61,7 @@ def run(
     - `bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8`
     - `bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5`
     - `bnt run --stream folder --data photos --classes-per-task 5 --image-size 32`
-    - `bnt run --import my.py --method my-method --stream seq-digits`
     - `bnt run --stream seq-cifar100 --class-order 1993 --first 50 --increment 10 --net resnet32`
-    - `bnt run --optimiser sgdm --lr 0.1 --weight-decay 5e-4 --schedule steps --blurry 0.1`
 
     Parameters
     ----------
