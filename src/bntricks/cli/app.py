@@ -61,8 +61,8 @@ app = App(
 )
 app["--help"].help = "Show this, or what a command takes; --help-all shows rare options too."
 RARELY = "What is rarely needed is not shown here: `--help-all` shows it."
-"""The last line of a command's help."""
-
+LONG = ("run", "learn", "study", "sweep")
+"""Commands whose help ends in that line."""
 COMMANDS = {
     "Start": ("demo", "methods", "streams", "norms"),
     "Train": ("run", "resume", "study", "sweep", "learn"),
@@ -80,12 +80,20 @@ def sort_commands() -> None:
         group = Group(title, sort_key=rank)
         for place, name in enumerate(names):
             app[name].group, app[name].sort_key = group, place
+    for name in LONG:
+        app[name].help_epilogue = RARELY
 
 
-LEARNED, TRAINING, OUTPUT, COMPUTED = map(
-    panel, ("What is learned", "Training", "Output", "Where it is computed")
-)
-RARE_TRAINING, RARE_OUTPUT = panel("Training", rare=True), panel("Output", rare=True)
+class In:
+    """Panels of the help, for parameters of commands."""
+
+    learned, training = map(panel, ("What is learned", "Training"))
+    output, computed = map(panel, ("Output", "Where it is computed"))
+    rare_training, rare_output = panel("Training", rare=True), panel("Output", rare=True)
+    new_model, trained = panel("New model", rare=True), panel("Trained network")
+    other_protocol = panel("Another protocol than the study's own", rare=True)
+
+
 Json = bool
 Switch = bool
 

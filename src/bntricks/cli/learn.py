@@ -15,15 +15,10 @@ from cyclopts.validators import Number
 from bntricks.cli import console
 from bntricks.cli.adopt import TrainedNetwork, adopted, in_python, pretrained
 from bntricks.cli.app import (
-    COMPUTED,
-    OUTPUT,
-    RARE_OUTPUT,
-    RARE_TRAINING,
-    RARELY,
-    TRAINING,
     Count,
     Device,
     Imports,
+    In,
     Json,
     Seconds,
     Switch,
@@ -31,7 +26,6 @@ from bntricks.cli.app import (
     app,
     flag,
     import_all,
-    panel,
     refuse_misspelt,
 )
 from bntricks.cli.models import (
@@ -55,7 +49,6 @@ if TYPE_CHECKING:
     from bntricks.model.phi import Decision
     from bntricks.model.summary import Learned, Score
 
-NEW_MODEL, TRAINED = panel("New model", rare=True), panel("Trained network")
 HEADS = {
     "lda": "shrunk LDA",
     "means": "nearest class mean",
@@ -64,29 +57,29 @@ HEADS = {
 }
 
 
-@app.command(help_epilogue=RARELY)
+@app.command
 def learn(
     folder: Path,
     /,
     *,
     into: Path,
-    epochs: Annotated[Count | None, TRAINING] = None,
-    lr: Annotated[float | None, Parameter(validator=Number(gt=0)), TRAINING] = None,
-    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1)), RARE_TRAINING] = 0.2,
+    epochs: Annotated[Count | None, In.training] = None,
+    lr: Annotated[float | None, Parameter(validator=Number(gt=0)), In.training] = None,
+    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1)), In.rare_training] = 0.2,
     new: Annotated[NewModel, Parameter(name="*")] = NewModel(),  # noqa: B008 (frozen)
-    net: Annotated[str | None, TRAINED] = None,
+    net: Annotated[str | None, In.trained] = None,
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
-    more: Annotated[Switch, TRAINING] = False,
-    tune: Annotated[Switch, TRAINING] = False,
-    tune_from: Annotated[str | None, RARE_TRAINING] = None,
-    skip_unreadable: Annotated[SkipUnreadable, RARE_TRAINING] = False,
-    without_memory: Annotated[Switch, RARE_OUTPUT] = False,
-    imports: Annotated[Imports, RARE_TRAINING] = (),
-    device: Annotated[Device, COMPUTED] = "cpu",
-    threads: Annotated[Threads, COMPUTED] = 1,
-    checkpoint_seconds: Annotated[Seconds, RARE_OUTPUT] = 120.0,
-    json: Annotated[Json, OUTPUT] = False,
-    **hyper: Annotated[float, NEW_MODEL],
+    more: Annotated[Switch, In.training] = False,
+    tune: Annotated[Switch, In.training] = False,
+    tune_from: Annotated[str | None, In.rare_training] = None,
+    skip_unreadable: Annotated[SkipUnreadable, In.rare_training] = False,
+    without_memory: Annotated[Switch, In.rare_output] = False,
+    imports: Annotated[Imports, In.rare_training] = (),
+    device: Annotated[Device, In.computed] = "cpu",
+    threads: Annotated[Threads, In.computed] = 1,
+    checkpoint_seconds: Annotated[Seconds, In.rare_output] = 120.0,
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.new_model],
 ) -> None:
     """Teach a model the classes of a folder, or make a model.
 

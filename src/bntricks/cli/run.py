@@ -11,11 +11,8 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import (
-    LEARNED,
-    OUTPUT,
-    RARE_OUTPUT,
-    RARELY,
     Imports,
+    In,
     Json,
     Names,
     Seconds,
@@ -37,18 +34,18 @@ if TYPE_CHECKING:
 PRINTED = ("acc", "bwt")
 
 
-@app.command(help_epilogue=RARELY)
+@app.command
 def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
-    seeds: Annotated[Seeds, LEARNED] = 1,
-    save: Annotated[Switch, OUTPUT] = False,
-    save_every_task: Annotated[Switch, RARE_OUTPUT] = False,
-    metrics: Annotated[Names, OUTPUT] = (),
-    imports: Annotated[Imports, LEARNED] = (),
-    json: Annotated[Json, OUTPUT] = False,
-    **hyper: Annotated[float, LEARNED],
+    seeds: Annotated[Seeds, In.learned] = 1,
+    save: Annotated[Switch, In.output] = False,
+    save_every_task: Annotated[Switch, In.rare_output] = False,
+    metrics: Annotated[Names, In.output] = (),
+    imports: Annotated[Imports, In.learned] = (),
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.learned],
 ) -> None:
     """Train one method on one stream, and write its record.
 

@@ -10,22 +10,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import (
-    COMPUTED,
-    LEARNED,
-    OUTPUT,
-    RARELY,
-    Imports,
-    Json,
-    Names,
-    Paths,
-    Seeds,
-    Switch,
-    app,
-    flag,
-    import_all,
-    panel,
-)
+from bntricks.cli.app import Imports, In, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.files import command_line, commit
@@ -44,8 +29,7 @@ def _option(name: str) -> Any:
     """Make an optional version of a run's option."""
     field = Config.model_fields[name]
     parameters = [each for each in field.metadata if isinstance(each, Parameter)]
-    shown = panel("Another protocol than the study's own", rare=True)
-    parameters += [shown, Parameter(show_default=False)]
+    parameters += [In.other_protocol, Parameter(show_default=False)]
     kind: Any = Annotated[(field.annotation | None, *parameters)]  # type: ignore[operator]
     return kind, Field(default=None, description=field.description)
 
@@ -60,21 +44,21 @@ else:
     )
 
 
-@app.command(help_epilogue=RARELY)
+@app.command
 def study(
     name: str,
     /,
     *,
-    scale: Annotated[ScaleName | None, LEARNED] = None,
-    seeds: Annotated[Seeds | None, LEARNED] = None,
-    methods: Annotated[Names, LEARNED] = (),
-    streams: Annotated[Names, Parameter(name=["--streams", "--stream"]), LEARNED] = (),
-    all: Annotated[Switch, LEARNED] = False,
-    device: Annotated[str, COMPUTED] = "cpu",
+    scale: Annotated[ScaleName | None, In.learned] = None,
+    seeds: Annotated[Seeds | None, In.learned] = None,
+    methods: Annotated[Names, In.learned] = (),
+    streams: Annotated[Names, Parameter(name=["--streams", "--stream"]), In.learned] = (),
+    all: Annotated[Switch, In.learned] = False,
+    device: Annotated[str, In.computed] = "cpu",
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Annotated[Imports, LEARNED] = (),
-    metrics: Annotated[Names, OUTPUT] = (),
-    json: Annotated[Json, OUTPUT] = False,
+    imports: Annotated[Imports, In.learned] = (),
+    metrics: Annotated[Names, In.output] = (),
+    json: Annotated[Json, In.output] = False,
     protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
     """Run a study, and say which of its claims hold.

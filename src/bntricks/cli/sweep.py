@@ -12,10 +12,8 @@ from rich.text import Text
 
 from bntricks.cli import console
 from bntricks.cli.app import (
-    LEARNED,
-    OUTPUT,
-    RARELY,
     Imports,
+    In,
     Json,
     Names,
     Seeds,
@@ -37,7 +35,7 @@ SHADES = ("grey19", "grey30", "dark_cyan", "green4", "chartreuse3")
 """From the lowest to the highest ACC."""
 
 
-@app.command(help_epilogue=RARELY)
+@app.command
 def sweep(
     *,
     grid: Names = (),
@@ -45,9 +43,9 @@ def sweep(
     seeds: Seeds = 3,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Annotated[Imports, LEARNED] = (),
-    json: Annotated[Json, OUTPUT] = False,
-    **hyper: Annotated[float, LEARNED],
+    imports: Annotated[Imports, In.learned] = (),
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.learned],
 ) -> None:
     """Search for hyper-parameters, over a grid or at random.
 
