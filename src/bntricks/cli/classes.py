@@ -40,7 +40,13 @@ def rename_class(
     net: Net = None,
     imports: Imports = (),
 ) -> None:
-    """Give a class of a model another name. What the model answers stays as it is.
+    """Give a class of a model another name.
+
+    What the model answers stays as it is.
+
+    Examples:
+
+    - `bnt rename-class model.safetensors cat tabby`
 
     Parameters
     ----------
@@ -67,11 +73,15 @@ def remove_class(
     net: Net = None,
     imports: Imports = (),
 ) -> None:
-    """Remove classes from a model: their outputs, their images in its memory and its test images.
+    """Remove classes from a model, with their images.
 
-    Nothing is trained. Images of a removed class are taken for one of the others from now on, or
-    for unknown with `bnt predict --threshold`. What the network has seen of them stays in its
-    weights.
+    Their outputs go, and their images in its memory and its test images. Nothing is trained. Images
+    of a removed class are taken for one of the others from now on, or for unknown with `bnt predict
+    --threshold`. What the network has seen of them stays in its weights.
+
+    Examples:
+
+    - `bnt remove-class model.safetensors cat dog`
 
     Parameters
     ----------

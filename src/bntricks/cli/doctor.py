@@ -92,9 +92,10 @@ def diagnose(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Say what BatchNorm's running statistics cost a model, layer by layer.
+    """Say what BatchNorm's statistics cost a model.
 
-    Half of the images estimate moments, the other half measure accuracy. The model is only read.
+    It does so layer by layer. Half of the images estimate moments, the other half measure accuracy.
+    The model is only read.
 
     Examples:
 
@@ -146,9 +147,14 @@ def recalibrate(
     anyway: Switch = False,
     json: Json = False,
 ) -> None:
-    """Set a model's running statistics to those of balanced data, and write it to a new file.
+    """Set a model's statistics to those of balanced data.
 
-    Half of the images estimate them, the other half measure the gain. Weights stay as they are.
+    The model is written to a new file. Half of the images estimate its running statistics, the
+    other half measure the gain. Weights stay as they are.
+
+    Examples:
+
+    - `bnt recalibrate model.safetensors --data photos --out balanced.safetensors`
 
     Parameters
     ----------

@@ -15,10 +15,14 @@ from bntricks.model.options import KEEP
 
 @app.command
 def history(model: Path, /, *, json: Json = False) -> None:
-    """Print how a model came to be: an entry for each lesson and for each other change.
+    """Print how a model came to be, change by change.
 
     An entry has the number by which `bnt rollback` knows the model as it was then. Accuracies are
     those measured at the time, on held-out images of the classes that it knew.
+
+    Examples:
+
+    - `bnt history model.safetensors`
 
     Parameters
     ----------
@@ -70,7 +74,14 @@ def history(model: Path, /, *, json: Json = False) -> None:
 
 @app.command
 def rollback(model: Path, number: Count | None = None, /, *, keep: Keep = KEEP) -> None:
-    """Bring back an earlier model. The one that was there is kept, and the history goes on.
+    """Bring back an earlier model.
+
+    The one that was there is kept, and the history goes on.
+
+    Examples:
+
+    - `bnt rollback model.safetensors`
+    - `bnt rollback model.safetensors 3`
 
     Parameters
     ----------
@@ -95,7 +106,11 @@ def rollback(model: Path, number: Count | None = None, /, *, keep: Keep = KEEP) 
 
 @app.command
 def accept(model: Path, /, *, keep: Keep = KEEP) -> None:
-    """Put the result of a lesson that was refused in the model's place.
+    """Let the result of a refused lesson serve.
+
+    Examples:
+
+    - `bnt accept model.safetensors`
 
     Parameters
     ----------

@@ -18,6 +18,7 @@ from bntricks.cli.app import (
     Count,
     Device,
     Imports,
+    In,
     Json,
     Seconds,
     Switch,
@@ -53,33 +54,34 @@ def learn(
     /,
     *,
     into: Path,
-    epochs: Count | None = None,
-    lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
+    epochs: Annotated[Count | None, In.training] = None,
+    lr: Annotated[float | None, Parameter(validator=Number(gt=0)), In.training] = None,
+    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1)), In.rare_training] = 0.2,
     new: Annotated[NewModel, Parameter(name="*")] = NewModel(),  # noqa: B008 (frozen)
-    net: str | None = None,
+    net: Annotated[str | None, In.trained] = None,
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
-    more: Switch = False,
-    tune: Switch = False,
-    tune_from: str | None = None,
-    skip_unreadable: SkipUnreadable = False,
-    without_memory: Switch = False,
-    imports: Imports = (),
-    device: Device = "cpu",
-    threads: Threads = 1,
-    checkpoint_seconds: Seconds = 120.0,
-    keep: Keep = KEEP,
-    json: Json = False,
-    **hyper: float,
+    more: Annotated[Switch, In.training] = False,
+    tune: Annotated[Switch, In.training] = False,
+    tune_from: Annotated[str | None, In.rare_training] = None,
+    skip_unreadable: Annotated[SkipUnreadable, In.rare_training] = False,
+    without_memory: Annotated[Switch, In.rare_output] = False,
+    imports: Annotated[Imports, In.rare_training] = (),
+    device: Annotated[Device, In.computed] = "cpu",
+    threads: Annotated[Threads, In.computed] = 1,
+    checkpoint_seconds: Annotated[Seconds, In.rare_output] = 120.0,
+    keep: Annotated[Keep, In.rare_output] = KEEP,
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.new_model],
 ) -> None:
-    """Teach a model the classes of a folder; if there is no model yet, make one.
+    """Teach a model the classes of a folder, or make a model.
 
-    The folder has a folder of images for each class. Images may be of any size and kind: their
-    centre square is taken, upright. Hidden files are left out, nested folders are not. The model
-    is one file, which is replaced when all is learned, and stays as it was if that fails. A lesson
-    that was interrupted, for whatever reason, continues when the command is repeated. Earlier
-    models are kept beside it, for `bnt rollback`. If the lesson cost old classes accuracy, the
-    model stays as it was, and what was learned is put beside it, for `bnt accept`; exit code 1.
+    If there is no model yet, one is made. The folder has a folder of images for each class. Images
+    may be of any size and kind: their centre square is taken, upright. Hidden files are left out,
+    nested folders are not. The model is one file, which is replaced when all is learned, and stays
+    as it was if that fails. A lesson that was interrupted, for whatever reason, continues when the
+    command is repeated. Earlier models are kept beside it, for `bnt rollback`. If the lesson cost
+    old classes accuracy, the model stays as it was, and what was learned is put beside it, for
+    `bnt accept`; exit code 1.
 
     A model usually begins with a pretrained network, --backbone: its features of each image are
     computed once and no network is trained. Without one, a small network is trained from scratch.
@@ -128,7 +130,7 @@ def learn(
     json
         Print what was learned as one JSON object.
     hyper
-        New model: the method's own hyper-parameters, by the names `bnt methods` shows.
+        The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
     from bntricks.model.checks import check_can_learn

@@ -251,12 +251,13 @@ def _network(
             "it holds an adopted network, whose code is not in the file: say what builds it",
             remedy="net",
         )
-    _check_weights(net.state_dict(), weights)
+    check_weights(net.state_dict(), weights)
     net.load_state_dict(weights, assign=given is None)
     return channels_last(net) if given is None else net
 
 
-def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
+def check_weights(wanted: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights of another network, or damaged ones."""
     unmatched = sorted(set(wanted) ^ set(weights))
     if unmatched:
         whose = "lacks" if unmatched[0] in wanted else "has an unknown"
