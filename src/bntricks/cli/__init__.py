@@ -23,6 +23,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     demo,
     doctor,
     explore,
+    history,
     learn,
     lists,
     predict,

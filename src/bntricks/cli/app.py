@@ -67,7 +67,7 @@ COMMANDS = {
     "Start": ("demo", "methods", "streams", "norms"),
     "Train": ("run", "resume", "study", "sweep", "learn"),
     "Look": ("report", "compare", "explore"),
-    "Deploy": ("predict", "export", "rename-class", "remove-class"),
+    "Deploy": tuple("predict export history rollback accept rename-class remove-class".split()),
     "Check": ("diagnose", "recalibrate", "check"),
     "Everywhere": ("--help", "--version"),
 }

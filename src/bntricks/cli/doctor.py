@@ -16,7 +16,14 @@ from pydantic import Field, field_validator
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
 from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
-from bntricks.cli.models import SkipUnreadable, check_page, check_target, open_model, prepare
+from bntricks.cli.models import (
+    SkipUnreadable,
+    check_page,
+    check_target,
+    open_model,
+    prepare,
+    recorded_command,
+)
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
@@ -240,6 +247,8 @@ def _open(
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
         images = model_images(opened, _photos(selection), groups)
+        if moves:
+            opened.note("recalibrated", command=recorded_command())
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None:
         raise UserError(

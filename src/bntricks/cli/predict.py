@@ -180,7 +180,7 @@ def export(
         Replace files that are there already.
     """
     from bntricks.model.export import to_onnx, to_pt2
-    from bntricks.model.file import pack
+    from bntricks.model.file import packed
 
     import_all(imports)
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
@@ -204,7 +204,7 @@ def export(
         contents[pt2], difference = to_pt2(opened, threshold)
         notes[pt2] = f"; its probabilities agree to {difference:.1g}"
     if safetensors is not None:
-        contents[safetensors] = pack(opened, memory=False)
+        contents[safetensors] = packed(opened, memory=False)[0]
         notes[safetensors] = ", without memory"
     if card is not None:
         contents[card] = opened.card(title=model.name, verdict=examined(opened)).encode()

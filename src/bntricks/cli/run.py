@@ -107,7 +107,7 @@ def _train_seeds(
 
     if config.ranks > 1:
         raise UserError("under torchrun there is one run: leave this out", option="seeds")
-    configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
+    configs = [Config.of(**(config.model_dump() | {"seed": seed})) for seed in seeds]
     with board(configs) as sink:
         results = sweep(configs, request, sink=sink)
     records = [result for result in results if isinstance(result, Record)]

@@ -9,6 +9,8 @@ from bntricks.options import Option, Options
 
 IMAGE_SIZE = 32
 """Of a fresh model, by default."""
+KEEP = 3
+"""Earlier models that are kept, by default."""
 
 Batch = Annotated[int, Field(ge=2, le=1_000_000)]
 Samples = Annotated[int, Field(ge=1, le=1_000_000)]
