@@ -67,7 +67,8 @@ COMMANDS = {
     "Start": ("demo", "methods", "streams", "norms"),
     "Train": ("run", "resume", "study", "sweep", "learn"),
     "Look": ("report", "compare", "explore"),
-    "Deploy": tuple("predict export history rollback accept rename-class remove-class".split()),
+    "Deploy": ("predict", "export"),
+    "Keep": ("history", "rollback", "accept", "rename-class", "remove-class"),
     "Check": ("diagnose", "recalibrate", "check"),
     "Everywhere": ("--help", "--version"),
 }

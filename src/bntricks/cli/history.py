@@ -15,9 +15,9 @@ from bntricks.model.options import KEEP
 
 @app.command
 def history(model: Path, /, *, json: Json = False) -> None:
-    """Print how a model came to be, lesson by lesson.
+    """Print how a model came to be, change by change.
 
-    Other changes have entries too. An entry has the number by which `bnt rollback` knows the model as it was then. Accuracies are
+    An entry has the number by which `bnt rollback` knows the model as it was then. Accuracies are
     those measured at the time, on held-out images of the classes that it knew.
 
     Examples:
@@ -81,6 +81,7 @@ def rollback(model: Path, number: Count | None = None, /, *, keep: Keep = KEEP) 
     Examples:
 
     - `bnt rollback model.safetensors`
+    - `bnt rollback model.safetensors 3`
 
     Parameters
     ----------
@@ -105,7 +106,7 @@ def rollback(model: Path, number: Count | None = None, /, *, keep: Keep = KEEP) 
 
 @app.command
 def accept(model: Path, /, *, keep: Keep = KEEP) -> None:
-    """Put the result of a lesson that was refused in the model's place.
+    """Let the result of a refused lesson serve.
 
     Examples:
 
