@@ -1,7 +1,6 @@
 """Names of other libraries, and other spellings of ours, are answered with ours."""
 
 import json
-import re
 
 import pytest
 
@@ -64,7 +63,8 @@ def test_other_commands_answer_too_and_only_with_flags_that_they_have(tmp_path):
 )
 def test_a_name_of_another_library_is_answered_with_ours(names, theirs, ours):
     answer = str(unknown("one", theirs, list(names())))
-    assert re.search(rf"did you mean {re.escape(ours)}(\?|,| or)", answer), answer
+    first = answer.partition("did you mean ")[2].rstrip("?").replace(" or ", ", ").split(", ")[0]
+    assert first == ours
 
 
 def test_every_flag_that_is_suggested_exists_and_none_that_exists_is_taken_for_another():
