@@ -67,7 +67,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         epochs: int = 30,
         batch: int = 32,
         memory_batch: int = 32,
-        lr: float = 0.03,
+        lr: float | None = None,
+        optimiser: str = "sgd",
+        schedule: str = "constant",
+        even_batches: bool = False,
         width: int | None = None,
         blocks: int = 2,
         stages: int = 4,
@@ -83,6 +86,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self.batch = batch
         self.memory_batch = memory_batch
         self.lr = lr
+        self.optimiser = optimiser
+        self.schedule = schedule
+        self.even_batches = even_batches
         self.width = width
         self.blocks = blocks
         self.stages = stages
@@ -129,7 +135,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             learner = self._fresh(metadata, outputs) if restart else self._learner
             check_samples(metadata, x)
             columns = torch.from_numpy(labels.columns(y))
-            learn_samples(learner, x, columns, outputs=outputs, lr=lr, epochs=epochs)
+            rate = metadata.lr if lr is None else lr
+            learn_samples(learner, x, columns, outputs=outputs, lr=rate, epochs=epochs)
         self._learner, self._metadata, self._labels = learner, metadata, labels
         self.classes_ = labels.classes
         return self
@@ -159,10 +166,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         how = Protocol.of(
             method=str(self.method),
             memory=self.memory,
-            lr=float(self.lr),
-            optimiser="sgd",
-            schedule="constant",
-            even_batches=False,
+            lr=_rate(self.lr),
+            optimiser=str(self.optimiser),
+            schedule=str(self.schedule),
+            even_batches=bool(self.even_batches),
             batch=self.batch,
             memory_batch=self.memory_batch,
             tasks=self.tasks,
@@ -216,7 +223,9 @@ def _whole(name: str, value: Any) -> int:
     return int(value)
 
 
-def _rate(value: Any) -> float:
+def _rate(value: Any) -> float | None:
+    if value is None:
+        return None
     if not isinstance(value, Real):
         raise UserError("it must be a number above 0, such as 0.03", option="lr", value=repr(value))
     check_rate(float(value))
