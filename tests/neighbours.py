@@ -1,5 +1,5 @@
-"""The code of `docs/coming-from.md` for Avalanche and Lightning, run by the packages themselves, in an
-environment of its own: `make test-neighbours`."""
+"""The code of `docs/coming-from.md` for Avalanche and Lightning, run by the packages themselves, in
+an environment of its own: `make test-neighbours`."""
 
 import importlib
 import re

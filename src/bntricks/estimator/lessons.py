@@ -37,9 +37,7 @@ def learn_samples(
         learner.begin(classes, x, y)
         state.lesson = replace(state.lesson, size=before.size + len(y))
         inputs, labels = learner.mix_in_memory(x, y)
-        per_epoch = batch_count(
-            len(labels), state.options.batch, even=state.options.even_batches
-        )
+        per_epoch = batch_count(len(labels), state.options.batch, even=state.options.even_batches)
         progress = Progress(silent, total=epochs * per_epoch)
         learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
         policy = learner.method.memory

@@ -154,7 +154,7 @@ def _without_ddp(net: nn.Module) -> nn.Module:
 def _scalar(loss: Tensor) -> Tensor:
     if not isinstance(loss, Tensor) or loss.dim():
         given = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
-        raise ValueError(f"the loss must be a tensor without dimensions, such as a mean, not {given}")
+        raise ValueError(f"the loss must be a scalar tensor, such as a mean, not {given}")
     return loss
 
 
