@@ -8,7 +8,8 @@ at a time. Each row has the accuracy on all ten classes, the mean of the seeds: 
 as they are, and of the same parameters under other running statistics: `true` are the moments of
 all training samples, `stored` those of the memory. ER-BNT trains as ER-Cur+Buf does, so its columns
 are also those of separate forwards under these φ. `newest` is the accuracy on the newest task's
-classes under a method's own φ.
+classes under a method's own φ, and `shift` is how far their mean lies from that of all classes at
+the input of a BatchNorm layer, in standard deviations of all, the root mean square over channels.
 """
 
 from __future__ import annotations
@@ -40,8 +41,6 @@ class Setting:
     tasks: int = 5
     first: bool = True
     """Whether BatchNorm normalises the features themselves; else they are standardised once."""
-    noise: float = 0.0
-    """Added to features each time they are drawn, in their standard deviations."""
     convolutional: bool = False
     """Whether the digits are images, for convolutions instead of hidden layers."""
 
@@ -52,18 +51,16 @@ SETTINGS = {
     "first": {"features standardised once": replace(BASE, first=False)},
     "layers": {f"{n} hidden layers": replace(BASE, layers=n) for n in (1, 4)},
     "width": {f"width {n}": replace(BASE, width=n) for n in (16, 256)},
-    "steps": {f"{n} epochs": replace(BASE, epochs=n) for n in (5, 100)},
+    "steps": {f"{n} epochs": replace(BASE, epochs=n) for n in (5, 60)},
     "batch": {f"batches of {n}": replace(BASE, batch=n) for n in (16, 128)},
     "memory": {f"memory {n}": replace(BASE, memory=n) for n in (200, 500)},
     "tasks": {f"{n} tasks": replace(BASE, tasks=n) for n in (10, 2)},
-    "noise": {"noise on every draw": replace(BASE, first=False, noise=0.5)},
     "images": {
         "8×8 images, convolutions": replace(BASE, first=False, convolutional=True),
-        "the same, memory 200": replace(BASE, first=False, convolutional=True, memory=200),
     },
 }
 METHODS = ("er", "er-bnt")
-READ = ("own φ", "newest", "true φ", "stored φ")
+READ = ("own φ", "newest", "true φ", "stored φ", "shift")
 
 
 def network(how: Setting) -> nn.Sequential:
@@ -86,11 +83,6 @@ def network(how: Setting) -> nn.Sequential:
 def trained(method: str, how: Setting, x: Tensor, y: Tensor, seed: int) -> Learner:
     """Learn all classes, task after task."""
     torch.manual_seed(seed)
-
-    def view(x: Tensor, generator: torch.Generator | None) -> Tensor:
-        noise = 0.0 if generator is None else how.noise
-        return x + noise * torch.randn(x.shape, generator=generator) if noise else x
-
     learner = Learner(
         network(how),
         make(method),
@@ -99,7 +91,6 @@ def trained(method: str, how: Setting, x: Tensor, y: Tensor, seed: int) -> Learn
         memory_batch=how.batch,
         lr=0.03,
         seed=seed,
-        view=view,
     )
     for classes in torch.arange(10).tensor_split(how.tasks):
         rows = torch.isin(y, classes).nonzero().flatten()
@@ -133,7 +124,27 @@ def readings(method: str, how: Setting, seed: int) -> list[float]:
     for batch in (x[train], memory.x[: len(memory)]):
         with swapped(learner.net, moments(learner.net, [batch])):
             found.append(right().mean().item())
-    return found
+    taught = torch.isin(y[train], torch.tensor(learner.state.lesson.new))
+    return [*found, shift(learner.net, x[train], taught)]
+
+
+@torch.inference_mode()
+def shift(net: nn.Module, x: Tensor, newest: Tensor) -> float:
+    """Return how far the newest samples' mean lies from that of all at the input of a BatchNorm
+    layer, in standard deviations of all: the root mean square over channels of all layers."""
+    shifts: list[Tensor] = []
+
+    def look(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        values = inputs[0].flatten(2) if inputs[0].dim() > 2 else inputs[0][..., None]
+        apart = values[newest].mean((0, 2)) - values.mean((0, 2))
+        shifts.append(apart / (values.var((0, 2)) + 1e-5).sqrt())
+
+    norms = [layer for layer in net.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    handles = [layer.register_forward_pre_hook(look) for layer in norms]
+    net.eval()(x)
+    for handle in handles:
+        handle.remove()
+    return torch.cat(shifts).square().mean().sqrt().item()
 
 
 def main() -> None:
@@ -150,7 +161,8 @@ def main() -> None:
             numbers = []
             for method in METHODS:
                 each = [readings(method, setting, seed) for seed in range(arguments.seeds)]
-                numbers += [f"{mean(column):.1f}" for column in zip(*each, strict=True)]
+                *accuracies, shift = (mean(column) for column in zip(*each, strict=True))
+                numbers += [*(f"{value:.1f}" for value in accuracies), f"{shift:.2f}"]
             rows.append([name, *numbers])
             print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     titles = [f"{title}, {read}" for title in ("ER", "ER-BNT") for read in READ]
