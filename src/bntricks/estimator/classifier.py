@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -20,10 +20,10 @@ from bntricks.model.create import build, preprocessing, protocol
 from bntricks.model.metadata import Metadata, Network
 from bntricks.model.options import Protocol
 from bntricks.model.samples import check_samples
+from bntricks.recipes.options import TrainingOptions
 from bntricks.system.devices import on_host
 from bntricks.training.backend import check_device, is_available
 from bntricks.training.learner import Learner
-from bntricks.training.optimisers import check_rate
 
 VECTOR_WIDTH, IMAGE_WIDTH = 64, 16
 BLOCK = 128
@@ -64,7 +64,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     _learner: Learner | None
     _metadata: Metadata
     _labels: Labels
-    _waiting: tuple[Tensor, Array] | None
+    _waiting: tuple[Tensor, Array] | None = None
     """Single samples that are not learned yet, and their labels."""
 
     def __init__(
@@ -168,7 +168,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         least: int,
     ) -> Self:
         with _value_errors():
-            epochs, lr = _whole("epochs", self.epochs), _rate(self.lr)
+            effort = TrainingOptions.of(
+                epochs=self.epochs, **({} if self.lr is None else {"lr": self.lr})
+            )
             x, y = labelled(self, X, y, sample_weight, reset=not begun, least=least)
             labels = (self._labels if begun else NO_LABELS).joined(y, classes)
             metadata = self._metadata if begun else self._described(x)
@@ -176,8 +178,8 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             learner = self._learner if begun else None
             single = len(y) == 1
             if begun and self._waiting is not None:
-                before_x, before_y = self._waiting
-                x, y = torch.cat([before_x, x]), np.concatenate([before_y, y])
+                x = torch.cat([self._waiting[0], x])
+                y = np.concatenate([self._waiting[1], y])
             waiting = None
             if single and len(y) < metadata.batch:
                 waiting = (x, y)
@@ -185,10 +187,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 if least == 2:  # by `fit`
                     x, y = in_fixed_order(x, y)
                 outputs = len(labels.outputs)
-                learner = learner or self._fresh(metadata, outputs)
+                if learner is None:
+                    images = metadata.network is not None
+                    name, shape = "resnet" if images else "mlp", self._network(images)
+                    learner = build(metadata, name, outputs, str(self.device), shape)
                 columns = torch.from_numpy(labels.columns(y))
-                rate = metadata.lr if lr is None else lr
-                learn_samples(learner, x, columns, outputs=outputs, lr=rate, epochs=epochs)
+                lr = metadata.lr if self.lr is None else effort.lr
+                learn_samples(learner, x, columns, outputs=outputs, lr=lr, epochs=effort.epochs)
         self._learner, self._metadata, self._labels = learner, metadata, labels
         self._waiting, self.classes_ = waiting, labels.classes
         return self
@@ -214,23 +219,19 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_device(str(self.device))
         random = check_random_state(self.random_state)
         is_seed = isinstance(self.random_state, Integral)
-        if not isinstance(self.hyper, Mapping | None):
-            raise UserError(
-                "give a mapping, such as {'alpha': 0.2}", option="hyper", value=repr(self.hyper)
-            )
         shape = self._network(x.dim() == 4)
         network = Network.of(channels=x.shape[1], **shape) if x.dim() == 4 else None
         how = Protocol.of(
             method=str(self.method),
             memory=self.memory,
-            lr=_rate(self.lr),
+            lr=self.lr,
             optimiser=str(self.optimiser),
             schedule=str(self.schedule),
             even_batches=bool(self.even_batches),
             batch=self.batch,
             memory_batch=self.memory_batch,
             tasks=self.tasks,
-            hyper=self.hyper or {},
+            hyper={} if self.hyper is None else self.hyper,
             seed=int(self.random_state if is_seed else random.randint(2**31)),
         )
         return Metadata.of(
@@ -240,18 +241,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             view=preprocessing(x, augment=self.augment) if x.dtype == torch.uint8 else None,
         )
 
-    def _network(self, images: bool) -> dict[str, int]:
+    def _network(self, images: bool) -> dict[str, Any]:
         width = IMAGE_WIDTH if images else VECTOR_WIDTH
-        if self.width is not None:
-            width = _whole("width", self.width)
-        shape = {name: _whole(name, getattr(self, name)) for name in ("blocks", "stages")}
-        return {"width": width, **shape}
-
-    def _fresh(self, metadata: Metadata, outputs: int) -> Learner:
-        """Make a new learner."""
-        images = metadata.network is not None
-        name = "resnet" if images else "mlp"
-        return build(metadata, name, outputs, str(self.device), self._network(images))
+        shape = {"blocks": self.blocks, "stages": self.stages}
+        return {"width": width if self.width is None else self.width, **shape}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the recipe: its functions cannot be pickled, so it is rebuilt from its name."""
@@ -272,21 +265,6 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             device = device if is_available(device) else "cpu"
             self._learner = build(self._metadata, net, len(self.classes_), device)
             self._learner.load_state_dict({**rest, "net": net.state_dict()})
-
-
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, Integral) or int(value) < 1:
-        raise UserError("it must be a whole number of at least 1", option=name, value=repr(value))
-    return int(value)
-
-
-def _rate(value: Any) -> float | None:
-    if value is None:
-        return None
-    if not isinstance(value, Real):
-        raise UserError("it must be a number above 0, such as 0.03", option="lr", value=repr(value))
-    check_rate(float(value))
-    return float(value)
 
 
 @contextmanager
