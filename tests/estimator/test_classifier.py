@@ -262,6 +262,8 @@ def test_single_samples_wait_until_there_is_a_batch():
     at_once = tiny(batch=8).partial_fit(x[:8], y[:8])
     assert np.array_equal(singly.predict_proba(X), at_once.predict_proba(X))
     copy = pickle.loads(pickle.dumps(singly.partial_fit(*(part[:1] for part in some(5)))))
+    singly.partial_fit(x[:1], y[:1], sample_weight=[0.5])
+    copy.partial_fit(x[:9], y[:9], sample_weight=[1] + [0] * 8)
     assert singly.classes_.tolist() == [0, 1, 5]
     assert (singly.predict_proba(X)[:, 2] == 0).all()  # it waits
     for model in (singly, copy):
@@ -291,6 +293,7 @@ def test_effort_may_change_between_calls():
         (lambda model, x, y: model.partial_fit(x, y.astype(str)), "all of them as numbers"),
         (lambda model, x, y: clone(model).fit(x[:1], y[:1]), "1 sample"),
         (lambda model, x, y: model.fit(x, y, sample_weight=y * 0), "weights are zero"),
+        (lambda model, x, y: model.fit(x, y, sample_weight=np.eye(len(y))[0]), "1 sample"),
         (lambda model, x, y: model.partial_fit(x, y, sample_weight=y - 1), "at least 0"),
         (lambda model, x, y: model.partial_fit(x, y, sample_weight=[1, 2]), "one for each"),
         (

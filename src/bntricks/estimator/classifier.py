@@ -171,12 +171,13 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             effort = TrainingOptions.of(
                 epochs=self.epochs, **({} if self.lr is None else {"lr": self.lr})
             )
+            given = np.asarray(y).size
             x, y = labelled(self, X, y, sample_weight, reset=not begun, least=least)
+            single = min(given, len(y)) == 1
             labels = (self._labels if begun else NO_LABELS).joined(y, classes)
             metadata = self._metadata if begun else self._described(x)
             check_samples(metadata, x)
             learner = self._learner if begun else None
-            single = len(y) == 1
             if begun and self._waiting is not None:
                 x = torch.cat([self._waiting[0], x])
                 y = np.concatenate([self._waiting[1], y])

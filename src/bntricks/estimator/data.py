@@ -43,8 +43,6 @@ def labelled(
     if _is_images(X):
         x, labels = _images(X), column_or_1d(y, warn=True)
         check_consistent_length(x, labels)
-        if len(x) < least:
-            raise UserError(f"X has {len(x)} sample(s): BatchNorm learns from 2 or more")
         if reset:
             estimator.n_features_in_ = prod(x.shape[1:])
     else:
@@ -54,6 +52,8 @@ def labelled(
     if sample_weight is not None:
         rows = _repeated(np.asarray(sample_weight, dtype=np.float64), labels)
         x, labels = x[torch.from_numpy(rows)], labels[rows]
+    if len(x) < least:
+        raise UserError(f"X has {len(x)} sample: BatchNorm learns from 2 or more")
     return x, labels
 
 
