@@ -59,7 +59,6 @@ SETTINGS = {
         "8×8 images, convolutions": replace(BASE, first=False, convolutional=True),
     },
 }
-METHODS = ("er", "er-bnt")
 READ = ("own φ", "newest", "true φ", "stored φ", "shift")
 
 
@@ -94,13 +93,13 @@ def trained(method: str, how: Setting, x: Tensor, y: Tensor, seed: int) -> Learn
     )
     for classes in torch.arange(10).tensor_split(how.tasks):
         rows = torch.isin(y, classes).nonzero().flatten()
-        learner.begin(classes.tolist())
+        learner.begin(classes.tolist(), x[rows], y[rows])
         steps = how.epochs * len(list(shuffled(len(rows), how.batch, torch.Generator())))
         for _ in range(how.epochs):
             for ids in shuffled(len(rows), how.batch, learner.generators.order):
                 learner.observe(x[rows[ids]], y[rows[ids]], horizon=steps)
                 steps -= 1
-        learner.end()
+        learner.end(x[rows], y[rows])
     return learner
 
 
@@ -150,6 +149,7 @@ def shift(net: nn.Module, x: Tensor, newest: Tensor) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
+    parser.add_argument("--methods", nargs="+", default=["er", "er-bnt"])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="fewer, for a trial")
     arguments = parser.parse_args()
@@ -159,13 +159,13 @@ def main() -> None:
         for name, how in SETTINGS[group].items():
             setting = replace(how, epochs=arguments.epochs or how.epochs)
             numbers = []
-            for method in METHODS:
+            for method in arguments.methods:
                 each = [readings(method, setting, seed) for seed in range(arguments.seeds)]
                 *accuracies, shift = (mean(column) for column in zip(*each, strict=True))
                 numbers += [*(f"{value:.1f}" for value in accuracies), f"{shift:.2f}"]
             rows.append([name, *numbers])
             print(" ".join(rows[-1]), file=sys.stderr, flush=True)
-    titles = [f"{title}, {read}" for title in ("ER", "ER-BNT") for read in READ]
+    titles = [f"{method}, {read}" for method in arguments.methods for read in READ]
     print(markdown(["", *titles], rows))
 
 
