@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from bntricks.cli import console
-from bntricks.cli.app import Count
+from bntricks.cli.app import Count, declare_flags
+from bntricks.options import Option
 from bntricks.runs.config import Config
 from bntricks.runs.request import FolderOptions, ProbeName, Request
 
@@ -25,18 +26,21 @@ if TYPE_CHECKING:
     from bntricks.training.events import Event, Sink
 
 
+@declare_flags
 class Work(FolderOptions):
     """Options: where many runs are trained, and what is written of each."""
+
+    shown_in: ClassVar[str] = "Where it is computed"
 
     workers: Count | None = None
     """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
     ray: str | None = None
     """Run on the Ray cluster at this address, or `auto` for the one this machine belongs to."""
-    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0
+    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0)), Option(rare=True)] = 1.0
     """On Ray: cores reserved for each run."""
-    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0
+    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0)), Option(rare=True)] = 0.0
     """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
-    save: bool = False
+    save: Annotated[bool, Option(panel="Output")] = False
     """Write each trained network into its run's folder, as `model.safetensors`."""
 
     def request(self, probe: ProbeName | None) -> Request:
