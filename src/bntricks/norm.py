@@ -7,7 +7,7 @@ and restores the flags it found, also when the body raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -116,14 +116,25 @@ def frozen_ema(net: nn.Module | BatchNorms) -> Iterator[None]:
     """Normalise by batch statistics and leave φ as it is, with its batch counter (Algorithm 1,
     line 5). Unlike in evaluation mode, gradients flow through the batch statistics. A layer already
     in evaluation mode goes on using its φ."""
-    before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
+    thaw = freeze_ema(net)
     try:
-        for layer, _ in before:
-            layer.track_running_stats = False
         yield
     finally:
+        thaw()
+
+
+def freeze_ema(net: nn.Module | BatchNorms) -> Callable[[], None]:
+    """Do what `frozen_ema` does until the function is called that this returns: for frameworks in
+    which one hook comes before a forward and another one after."""
+    before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
+    for layer, _ in before:
+        layer.track_running_stats = False
+
+    def thaw() -> None:
         for layer, tracking in before:
             layer.track_running_stats = tracking
+
+    return thaw
 
 
 @contextmanager
