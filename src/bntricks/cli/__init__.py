@@ -22,6 +22,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     lists,
     predict,
     run,
+    status,
     study,
     sweep,
 )
@@ -31,6 +32,7 @@ from bntricks.errors import (
     InvalidOptions,
     PlannedError,
     RunError,
+    UnfinishedError,
     UserError,
     within_memory,
 )
@@ -40,6 +42,8 @@ from bntricks.system.stopping import REQUESTS
 
 CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
 """Commands that keep what they have done when they are stopped."""
+CODES: dict[type[PlannedError], int] = {RunError: 1, HeldError: 3, UnfinishedError: 4}
+"""Exit codes of planned failures; any other is a mistake in the command, 2."""
 
 
 def main() -> NoReturn:
@@ -68,7 +72,7 @@ def main() -> NoReturn:
     except CycloptsError as error:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:
-        message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
+        message, code = error.worded(flag), CODES.get(type(error), 2)
     except Exception as error:
         if stopped:  # a compiled library may have made an error of its own out of the request
             sys.exit(stopped[0])

@@ -5,11 +5,20 @@ from typing import Any
 from bntricks.files import command_line
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.runs.request import Request
 
 
 def run_command(config: Config) -> str:
     """Write the command of a run for a shell."""
     return command_line([*start(config.ranks), "run", *options(config)])
+
+
+def command_of(config: Config, request: Request) -> str:
+    """Write the command of a run of a sweep for a shell."""
+    asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"save"})
+    words = [word for each in asked.items() for word in words_of(*each)]
+    save = ["--save"] * (request.save is not None)
+    return command_line([*start(config.ranks), "run", *options(config), *words, *save])
 
 
 def options(config: Config) -> list[str]:
