@@ -56,8 +56,8 @@ class Work(FolderOptions):
     leave: bool = False
     """Leave as soon as other commands hold all runs that are left, instead of waiting for them."""
     time_limit: str | None = None
-    """Stop after this time, such as `3h` or `2h45m`, at a checkpoint of each run under way. Then the
-    exit code is 4, and the same command goes on."""
+    """Stop after this time, such as `3h` or `2h45m`, at a checkpoint of each run under way, with
+    exit code 4; the same command goes on."""
     dry_run: bool = False
     """Train nothing: print the command of each run that is left, and estimate time and memory."""
     costs: Path | None = None

@@ -43,7 +43,7 @@ class Failure:
 class Turns:
     """How a command shares its runs with others, and when it leaves."""
 
-    places: tuple[str, ...] = ("",)
+    places: tuple[str, ...] = ()
     """Where each worker computes: `cuda:1`, a core such as `cpu:3`, or "" for anywhere."""
     until: float | None = None
     """The time, by the monotonic clock, at which the runs under way stop at a checkpoint."""
