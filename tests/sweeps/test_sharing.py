@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,9 @@ TINY |= {"images_per_class": 10}
 SHARED = [*STUDY, "--workers", "1", "--checkpoint-seconds", "0"]
 
 
+LONG = ["--epochs", "20"]
+
+
 def command(*flags, cwd, **environment):
     words = [sys.executable, "-m", "bntricks", *SHARED, *flags, "--out", "shared"]
     pipe = subprocess.PIPE
@@ -40,14 +45,14 @@ def command(*flags, cwd, **environment):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="finds workers in /proc")
 def test_commands_share_a_folder_and_whoever_is_left_finishes_what_a_killed_one_held(tmp_path):
-    alone = bnt(*STUDY, "--workers", "2", "--out", "alone", cwd=tmp_path)
+    alone = bnt(*STUDY, *LONG, "--workers", "2", "--out", "alone", cwd=tmp_path)
     assert alone.returncode == 0, alone.stderr
-    commands = [command(cwd=tmp_path) for _ in range(3)]
+    commands = [command(*LONG, cwd=tmp_path) for _ in range(3)]
 
     def holders():
-        if not (tmp_path / "shared").exists():
-            return {}
-        runs = status(tmp_path / "shared")
+        runs = []
+        with suppress(UserError):  # at the beginning
+            runs = status(tmp_path / "shared")
         return {run.run: run.process for run in runs if run.state == "running"}
 
     until(lambda: len(set(holders().values())) == 3, "three processes never worked together")
@@ -76,9 +81,8 @@ def test_a_stopped_study_loses_no_step(tmp_path, number):
     study = [word for word in SHARED if word not in ("--checkpoint-seconds", "0")]
     words = [sys.executable, "-m", "bntricks", *study, *long, "--out", "shared"]
     started = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    until(
-        lambda: "epoch" in "".join(p.read_text() for p in tmp_path.glob("shared/*/log.jsonl")), ""
-    )
+    logs = partial(tmp_path.glob, "shared/*/log.jsonl")
+    until(lambda: any('"event": "epoch"' in log.read_text() for log in logs()), "nothing begun")
     started.send_signal(number)
     _, errors = started.communicate(timeout=100)
     assert started.returncode == 128 + number

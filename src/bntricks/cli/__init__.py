@@ -38,6 +38,7 @@ from bntricks.errors import (
 )
 from bntricks.files import shown
 from bntricks.plugins.imports import own_fault
+from bntricks.system.ranks import launched
 from bntricks.system.stopping import REQUESTS
 
 CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
@@ -78,7 +79,8 @@ def main() -> NoReturn:
             sys.exit(stopped[0])
         fault = own_fault(error)
         message, code = _unplanned(error) if fault is None else (fault, 1)
-    console.complain(message)
+    if code != 2 or not launched()[0]:  # each rank of a run finds the same mistake
+        console.complain(message)
     sys.exit(code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import (
+    Count,
     Imports,
     Json,
     Names,
@@ -21,8 +23,10 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json
+from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
+from bntricks.system.ranks import launched, run_ranks
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
@@ -38,6 +42,7 @@ def run(
     save: Switch = False,
     save_every_task: Switch = False,
     metrics: Names = (),
+    ranks: Count | None = None,
     imports: Imports = (),
     json: Json = False,
     **hyper: float,
@@ -67,6 +72,9 @@ def run(
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
         all. `docs/metrics.md` says what they mean.
+    ranks
+        Split the run over this many processes of this machine: sgd, er, der and their variants. On
+        CUDA each takes a GPU of its own.
     json
         Print the record as one JSON object on one line.
     hyper
@@ -75,8 +83,9 @@ def run(
     from bntricks.methods import entries, find
     from bntricks.runs.folder import run as train
     from bntricks.runs.metrics import chosen
-    from bntricks.training.distributed import launched
 
+    if _split(ranks):
+        return
     import_all(imports)
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
@@ -84,6 +93,19 @@ def run(
     when = "every task" if save_every_task else "end" if save else None
     request = request.model_copy(update={"save": when})
     _train_and_print(partial(train, config, request), json, chosen(metrics) if metrics else PRINTED)
+
+
+def _split(ranks: int | None) -> bool:
+    """Run this command as several processes, if it asks for that and is not one of them."""
+    started = launched()[1]
+    if ranks in (None, started):
+        return False
+    if started > 1:
+        text = f"torchrun has started {started} processes: leave it out"
+        raise UserError(text, option="ranks", value=ranks)
+    if code := run_ranks(ranks, [sys.executable, "-m", "bntricks", *sys.argv[1:]]):
+        sys.exit(code)
+    return True
 
 
 @app.command
@@ -94,6 +116,7 @@ def resume(
     data: Path | None = None,
     net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
+    ranks: Count | None = None,
     imports: Imports = (),
     json: Json = False,
 ) -> None:
@@ -112,11 +135,15 @@ def resume(
         is imported and run, so the folder alone does not decide this.
     checkpoint_seconds
         Time between checkpoints, in seconds.
+    ranks
+        The number of processes that the run is split over, if it is.
     json
         Print the record as one JSON object on one line.
     """
     from bntricks.runs.folder import resume as continue_run
 
+    if _split(ranks):
+        return
     import_all(imports)
     train = partial(continue_run, run, data=data, net=net, checkpoint_seconds=checkpoint_seconds)
     _train_and_print(train, json)
@@ -126,7 +153,6 @@ def _train_and_print(
     train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
 ) -> None:
     """Train, show the progress of all ranks on the first, and print the record there."""
-    from bntricks.training.distributed import launched
     from bntricks.training.events import silent
 
     if launched()[0] != 0:

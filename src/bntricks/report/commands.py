@@ -10,7 +10,7 @@ from bntricks.runs.request import Request
 
 def run_command(config: Config) -> str:
     """Write the command of a run for a shell."""
-    return command_line([*start(config.ranks), "run", *options(config)])
+    return command_line(["bnt", "run", *options(config)])
 
 
 def command_of(config: Config, request: Request) -> str:
@@ -18,26 +18,19 @@ def command_of(config: Config, request: Request) -> str:
     asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"save"})
     words = [word for each in asked.items() for word in words_of(*each)]
     save = ["--save"] * (request.save is not None)
-    return command_line([*start(config.ranks), "run", *options(config), *words, *save])
+    return command_line(["bnt", "run", *options(config), *words, *save])
 
 
 def options(config: Config) -> list[str]:
     """List the run's options as words on the command line."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper, imports, _ = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
+    hyper, imports = (knobs.pop(key) for key in ("hyper", "imports"))
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
     own = {"import": list(imports)}
     parts = (own, always, changed, hyper)
     return [word for part in parts for each in part.items() for word in words_of(*each)]
-
-
-def start(ranks: int) -> list[str]:
-    """Return the words before `run`: a run on several processes is started by torchrun."""
-    if ranks == 1:
-        return ["bnt"]
-    return ["torchrun", "--nproc-per-node", str(ranks), "-m", "bntricks"]
 
 
 def caveat(record: Record) -> str:

@@ -168,13 +168,13 @@ def _ranks(device: str) -> DeviceCheck:
         raise UserError("two processes need two GPUs, and there is one")
     flags = {"method": "er-bnt", "device": device, **SMALL}
     words = [w for k, v in flags.items() for w in (f"--{k.replace('_', '-')}", str(v))]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command = [sys.executable, "-m", "bntricks", "run", "--ranks", "2", *words]
     with tempfile.TemporaryDirectory() as folder:
-        command = [*torchrun, "-m", "bntricks", "run", *words, "--out", folder]
+        command += ["--out", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        own = [line for line in done.stderr.splitlines() if line.startswith("bnt:")]
-        raise RuntimeError((own or done.stderr.splitlines() or ["it failed"])[-1])
+        lines = done.stderr.strip().splitlines() or ["it failed and said nothing"]
+        raise RuntimeError(lines[-1].removeprefix("bnt: "))
     return DeviceCheck("ranks", "er-bnt")
 
 

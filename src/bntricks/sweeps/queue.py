@@ -13,10 +13,18 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
-from bntricks.errors import HeldError, LeftToOthers, PlannedError, RunError, UnfinishedError
+from bntricks.errors import (
+    HeldError,
+    LeftToOthers,
+    PlannedError,
+    RunError,
+    UnfinishedError,
+    counted,
+)
 from bntricks.files import commit, pack_json, text_bytes, unpack_json
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
@@ -73,22 +81,28 @@ def take_turns(
     """Return the results of all trainings, whoever trained them. Requests to stop end the runs
     first."""
     results: dict[int, Record | Failure] = {}
-    waiting, held_until = deque(range(len(trainings))), dict[int, float]()
-    active, began = set[int](), time.time()
+    waiting, active, began = deque(range(len(trainings))), set[int](), time.time()
+    held, last_result = dict[int, float](), 0.0
+    """When each held run was tried, and when a run of ours was done."""
     with postponed() as asked_to_stop:
         try:
             while len(results) < len(trainings) and not asked_to_stop():
-                left = len(trainings) - len(results)
+                number = len(trainings) - len(results)
+                left = counted(number, "run")
                 if turns.until is not None and time.monotonic() >= turns.until:
-                    raise UnfinishedError(f"the time limit has come with {left} runs unfinished")
-                if turns.leave and not active and len(held_until) == left:
-                    raise LeftToOthers(f"{left} runs are held by other processes")
+                    raise UnfinishedError(f"the time limit has come with {left} unfinished")
+                tried_since = len(held) == number and min(held.values()) >= last_result
+                if turns.leave and not active and tried_since:
+                    raise LeftToOthers(f"other processes hold the {left} that are left")
                 for _ in range(len(waiting)):
                     run = waiting.popleft()
                     if (failed := _failed(shared, trainings[run], began)) is not None:
                         results[run] = failed
-                        held_until.pop(run, None)
-                    elif held_until.get(run, 0) > time.monotonic() or not crew.has_room():
+                        held.pop(run, None)
+                    elif (
+                        not crew.has_room()
+                        or time.monotonic() - held.get(run, -inf) < RETRY_SECONDS
+                    ):
                         waiting.append(run)
                     else:
                         crew.begin(run)
@@ -99,13 +113,13 @@ def take_turns(
                         continue
                     active.discard(run)
                     if isinstance(message, Failure) and isinstance(message.error, HeldError):
-                        if run not in held_until:
+                        if run not in held:
                             sink({"run": run, "event": "held"})
-                        held_until[run] = time.monotonic() + RETRY_SECONDS
+                        held[run] = time.monotonic()
                         waiting.append(run)
                         continue
-                    held_until.pop(run, None)
-                    results[run] = message
+                    held.pop(run, None)
+                    results[run], last_result = message, time.monotonic()
                     _note(shared, trainings[run], message)
         finally:
             crew.stop()
