@@ -30,7 +30,7 @@ def launched() -> tuple[int, int]:
 
 
 def run_ranks(count: int, command: Sequence[str]) -> int:
-    """Run a command as this many ranks. Return 0, or the exit code of the first if it has failed and
+    """Run a command as this many ranks. Return 0, or the exit code of the first if that failed and
     said why; of any other failure the reason is raised."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
