@@ -23,6 +23,7 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json
+from bntricks.cli.training import advise_bf16
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
@@ -30,6 +31,7 @@ from bntricks.system.ranks import launched, run_ranks
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+    from bntricks.training.events import Event
 
 PRINTED = ("acc", "bwt")
 
@@ -92,7 +94,8 @@ def run(
     config = config.model_copy(update={"hyper": hyper, "ranks": launched()[1]})
     when = "every task" if save_every_task else "end" if save else None
     request = request.model_copy(update={"save": when})
-    _train_and_print(partial(train, config, request), json, chosen(metrics) if metrics else PRINTED)
+    printed = chosen(metrics) if metrics else PRINTED
+    _train_and_print(partial(train, config, request), json, printed, advised=request)
 
 
 def _split(ranks: int | None) -> bool:
@@ -150,7 +153,11 @@ def resume(
 
 
 def _train_and_print(
-    train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
+    train: Callable[..., Record],
+    json: bool,
+    metrics: Sequence[str] = PRINTED,
+    *,
+    advised: Request | None = None,
 ) -> None:
     """Train, show the progress of all ranks on the first, and print the record there."""
     from bntricks.training.events import silent
@@ -158,7 +165,14 @@ def _train_and_print(
     if launched()[0] != 0:
         train(sink=silent)
         return
-    with console.progress() as sink:
+    with console.progress() as show:
+
+        def sink(event: Event) -> None:
+            show(event)
+            begun_before = event["event"] != "begin" or any(Path(event["path"]).glob("checkpoint*"))
+            if advised is not None and not begun_before:
+                advise_bf16(Config.of(**event["config"]), advised)
+
         record = train(sink=sink)
     if json:
         location = {"path": str(record.path), "already_there": record.already_there}

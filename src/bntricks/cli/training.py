@@ -152,6 +152,9 @@ def train_all(
     ]
     with suppress(OSError):  # which a run reports in a better way
         write_plan(work.out, Path(name).stem, plan, names)
+    measured = [each for each in to_train if each.cost.step_seconds]
+    if measured and not costs:
+        advise_bf16(max(measured, key=lambda each: each.seconds).config, request)
     runs, count = counted(len(to_train), "run"), max(1, min(count, len(to_train)))
     try:
         with board(own) as sink:
@@ -175,6 +178,22 @@ def train_all(
         console.complain(f"shard {work.shard} is done, {rest}; see bnt status {work.out}")
         return None
     return sweep(configs, request, workers=1)
+
+
+def advise_bf16(config: Config, request: Request) -> None:
+    """Say how much faster bfloat16 would be for this run here, if it would."""
+    from bntricks.runs.describe import reset_peak_memory
+    from bntricks.runs.resolve import resolve
+    from bntricks.sweeps.estimate import WORTH_SAYING, bf16_share
+
+    stream, used = resolve(config, request.data)
+    share = bf16_share(used, stream)
+    reset_peak_memory()  # which is the run's
+    if share is not None and share <= WORTH_SAYING:
+        console.complain(
+            f"--precision bf16 would take about {share:.2f} of the time here, for a step of "
+            f"{config.method}; it is another run, with other bits"
+        )
 
 
 def show_plan(plan: Sequence[Planned], workers: int, request: Request, json: bool) -> None:

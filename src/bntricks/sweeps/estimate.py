@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 STEPS = 3
 """Steps timed for each kind of run, after one to warm up."""
+WORTH_STEPS, WORTH_SAYING = 2000, 0.9
+"""Steps of a run for which another precision is tried, and the share of the time that is worth a
+word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,6 @@ def planned(
 ) -> list[Planned]:
     """List the trainings that these runs need. A kind of run is measured, unless its cost is in the
     table, or the seconds of the run, by its name, are known."""
-    from bntricks.batch import batch_count
     from bntricks.runs.folder import finished
     from bntricks.runs.outputs import Outputs
     from bntricks.runs.readings import trunk
@@ -95,10 +97,8 @@ def planned(
         key = kind.model_dump_json()
         if key not in measured:
             measured[key] = _given(config, costs) or _measured(kind, stream)
-        batch, even = config.batch, config.even_batches
-        steps = sum(batch_count(len(task.train), batch, even=even) for task in stream)
-        total = config.epochs * steps
-        plan.append(Planned(training.config, folder, False, total, measured[key]))
+        steps = _steps(config, stream)
+        plan.append(Planned(training.config, folder, False, steps, measured[key]))
     return plan
 
 
@@ -138,6 +138,33 @@ def read_costs(path: Path) -> list[dict[str, Any]]:
     return list(rows)
 
 
+def bf16_share(config: Config, stream: Stream) -> float | None:
+    """Measure the share of float32's time that bfloat16 takes for a step of this run; None unless
+    it computes in float32 on a CPU with instructions for bfloat16, long enough for it to matter."""
+    from bntricks.runs.describe import numerics
+    from bntricks.training.backend import check_bf16
+
+    other = config.precision != "float32" or config.device != "cpu" or config.compile
+    if other or _steps(config, stream) < WORTH_STEPS:
+        return None
+    if not {"avx512_bf16", "amx_bf16"}.intersection(numerics("cpu").instructions):
+        return None
+    with suppress(Exception):  # the run reports it, if it fails as well
+        check_bf16("cpu")
+        lower = config.model_copy(update={"precision": "bf16"})
+        clock = time.process_time  # of this process alone, whatever else the machine does
+        return step_seconds(lower, stream, clock) / step_seconds(config, stream, clock)
+    return None
+
+
+def _steps(config: Config, stream: Stream) -> int:
+    from bntricks.batch import batch_count
+
+    batch, even = config.batch, config.even_batches
+    each = (batch_count(len(task.train), batch, even=even) for task in stream)
+    return config.epochs * sum(each)
+
+
 def _given(config: Config, costs: Sequence[Mapping[str, Any]]) -> Cost | None:
     """Return the cost by the first row whose options are those of the run."""
     own = config.model_dump(mode="json")
@@ -165,7 +192,9 @@ def _measured(config: Config, stream: Stream) -> Cost:
     return Cost(seconds, peak)
 
 
-def step_seconds(config: Config, stream: Stream) -> float:
+def step_seconds(
+    config: Config, stream: Stream, clock: Callable[[], float] = time.perf_counter
+) -> float:
     """Measure the mean time of a step over two tasks; the second uses the memory."""
     import torch
 
@@ -180,11 +209,11 @@ def step_seconds(config: Config, stream: Stream) -> float:
         ids = torch.arange(min(config.batch, len(y)))
         learner.begin(task.classes, x, y, visitors=task.visitors)
         for index in range(STEPS + 1):
-            start = time.perf_counter()
+            start = clock()
             learner.observe(x[: config.batch], y[: config.batch], ids=ids)
             if config.device.startswith("cuda"):
                 torch.cuda.synchronize(config.device)
             if index:
-                seconds += (time.perf_counter() - start) / STEPS / 2
+                seconds += (clock() - start) / STEPS / 2
         learner.end(x, y)
     return seconds

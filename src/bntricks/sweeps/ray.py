@@ -13,11 +13,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from bntricks.errors import RunError, UserError
 from bntricks.files import commit
@@ -61,8 +61,8 @@ def sweep_on_ray(
     turns: Turns = Turns(),  # noqa: B008 (frozen)
 ) -> list[Record | Failure]:
     """Train runs as `sweep` does, on the cluster at this address, which must exist."""
-    # Ray reports a lost node on stdout, even when told not to log.
-    with redirect_stdout(sys.stderr):
+    quiet: Any = _Quiet(sys.stderr)  # also of what Ray prints to stdout, where JSON may be read
+    with redirect_stdout(quiet), redirect_stderr(quiet):
         return each_once(configs, shared, partial(_sweep, cluster, turns), sink)
 
 
@@ -136,6 +136,27 @@ def _events(ray: Any, mailbox: Any) -> list[Event]:
         return list(ray.get(mailbox.empty.remote(), timeout=SILENCE_SECONDS))
     except ray.exceptions.RayError:
         return []
+
+
+class _Quiet:
+    """A stream without Ray's own notes of lost nodes, with a line of ours in their place."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.in_note = stream, False
+
+    def write(self, text: str) -> int:
+        if "(raylet" in text:
+            self.in_note = not text.endswith("\n")
+            if "marked dead" in text:
+                self.stream.write("bnt: a node of the cluster is lost; its runs go on elsewhere\n")
+        elif self.in_note:  # the end of its line, which is written apart
+            self.in_note = "\n" not in text
+        else:
+            self.stream.write(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 class Mailbox:
