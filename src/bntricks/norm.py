@@ -250,7 +250,9 @@ def mean_and_variance(x: Tensor) -> tuple[Tensor, Tensor]:
 def _by_image(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and biased variance of the channels of x [N, C, ...], in float64 from those of
     each image."""
-    means, variances = map(doubled, mean_and_variance(by_channel(x).unflatten(0, (len(x), -1))))
+    means, variances = map(
+        doubled, mean_and_variance(by_channel(x).reshape(len(x), -1, x.shape[1]))
+    )
     mean = means.mean(0)
     return mean, variances.mean(0) + (means - mean).square().mean(0)
 

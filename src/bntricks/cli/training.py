@@ -186,7 +186,7 @@ def advise_bf16(config: Config, request: Request) -> None:
     from bntricks.runs.resolve import resolve
     from bntricks.sweeps.estimate import WORTH_SAYING, bf16_share
 
-    stream, used = resolve(config, request.data)
+    stream, used = resolve(config, request.data, start=request.start)
     share = bf16_share(used, stream)
     reset_peak_memory()  # which is the run's
     if share is not None and share <= WORTH_SAYING:

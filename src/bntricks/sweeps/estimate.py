@@ -78,7 +78,7 @@ def planned(
 
     plan, measured = list[Planned](), dict[str, Cost]()
     for training in trainings(configs):
-        stream, asked = resolve(training.config, request.data, sink)
+        stream, asked = resolve(training.config, request.data, sink, start=request.start)
         config = trunk(asked)
         readings = request.readings or training.readings or config != asked
         own = request.model_copy(update={"readings": readings})

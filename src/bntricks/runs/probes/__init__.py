@@ -141,7 +141,7 @@ def nearest_mean(learner: Learner, stream: Stream, seen: Sequence[Tensor]) -> fl
     counts = [len(task.test.x) for task in stream]
     known = None
     if sum(map(len, seen)) == sum(counts):
-        known = torch.cat([part.float() for part in seen]).split(counts)
+        known = torch.split(torch.cat([part.float() for part in seen]), counts)
     labels, means = [], []
     for task in stream:
         for label in task.classes:
@@ -166,6 +166,12 @@ PROBES: dict[str, Callable[..., None]] = {
 """Every probe, by its name in `--probe`."""
 PANELS = {"statistics": {"balanced", "biased"}, "overlap": {"before", "after"}}
 """Of the maps that they leave."""
+
+
+def check(name: str | None, stream: Stream) -> None:
+    """Refuse a probe that shows images of a stream that has none."""
+    if name in PANELS and not stream.has_images:
+        raise UserError("it shows images, and these are features", option="probe", value=name)
 
 
 def probe(name: str, folder: Path, seed: int) -> Probe:
