@@ -70,7 +70,7 @@ def test_the_best_head_on_held_out_images_serves_and_the_others_are_told(
         return (own[next(names)],) * 2
 
     names = iter(["lda", "means", "linear"])
-    monkeypatch.setattr("bntricks.model.pretrained.halves_right", rated)
+    monkeypatch.setattr("bntricks.model.pretrained.parts_right", rated)
     learned = known.learn({name: pictures(name) for name in SECOND})
     assert set(learned.heads) == {"lda", "means", "linear"}
     assert learned.head == chosen

@@ -18,7 +18,7 @@ from bntricks.errors import UserError
 from bntricks.files import is_held
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
-from bntricks.sweeps.estimate import Cost, Planned, elapsed, kind_of, planned, read_costs
+from bntricks.sweeps.estimate import Planned, StepCost, elapsed, kind_of, planned, read_costs
 from bntricks.sweeps.status import known_seconds, seconds_to_go, status, write_plan
 from helpers.command_line import bnt, refused
 from helpers.pages import ROOT
@@ -270,7 +270,7 @@ def test_a_table_of_costs_is_matched_by_the_options_it_names(tmp_path):
     table.write_text(json.dumps(rows))
     config = Config(method="er", **TINY)
     [plan] = planned([config], Request(out=tmp_path), costs=read_costs(table))
-    assert plan.cost == Cost(2.0, 5)
+    assert plan.cost == StepCost(2.0, 5)
     assert plan.seconds == 2.0 * plan.steps > 0
     assert kind_of(config)["width"] == 2
     for wrong in ('[{"method": "er"}]', "{}", '[{"step_seconds": 1, "size": 3}]', "[", "[3]"):

@@ -7,7 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from cyclopts import CycloptsError, UnusedCliTokensError, ValidationError as Rejected
+from cyclopts import (
+    CycloptsError,
+    MissingArgumentError,
+    UnusedCliTokensError,
+    ValidationError as Rejected,
+)
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
@@ -18,6 +23,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     demo,
     doctor,
     explore,
+    history,
     learn,
     lists,
     predict,
@@ -26,7 +32,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     study,
     sweep,
 )
-from bntricks.cli.app import app, closest_flag, flag
+from bntricks.cli.app import app, closest_flag, flag, needed, sort_commands
 from bntricks.errors import (
     HeldError,
     InvalidOptions,
@@ -41,6 +47,8 @@ from bntricks.files import shown
 from bntricks.plugins.imports import own_fault
 from bntricks.system.ranks import launched
 from bntricks.system.stopping import REQUESTS
+
+sort_commands()
 
 CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
 """Commands that keep what they have done when they are stopped."""
@@ -71,6 +79,8 @@ def main() -> NoReturn:
         command = " ".join(["bnt", *(error.command_chain or ())])
         message = f"{command} does not take {unused}: an option has one value; see {command} --help"
         code = 2
+    except MissingArgumentError as error:
+        message, code = _suggestion() or needed(error), 2
     except CycloptsError as error:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:

@@ -14,6 +14,7 @@ from bntricks.cli import console
 from bntricks.cli.app import (
     Count,
     Imports,
+    In,
     Json,
     Names,
     Seconds,
@@ -42,14 +43,14 @@ def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
-    seeds: Seeds = 1,
-    save: Switch = False,
-    save_every_task: Switch = False,
-    metrics: Names = (),
-    ranks: Count | None = None,
-    imports: Imports = (),
-    json: Json = False,
-    **hyper: float,
+    seeds: Annotated[Seeds, In.learned] = 1,
+    save: Annotated[Switch, In.output] = False,
+    save_every_task: Annotated[Switch, In.rare_output] = False,
+    metrics: Annotated[Names, In.output] = (),
+    ranks: Annotated[Count | None, In.computed] = None,
+    imports: Annotated[Imports, In.learned] = (),
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.learned],
 ) -> None:
     """Train one method on one stream, and write its record.
 
@@ -62,9 +63,7 @@ def run(
     - `bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8`
     - `bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5`
     - `bnt run --stream folder --data photos --classes-per-task 5 --image-size 32`
-    - `bnt run --import my.py --method my-method --stream seq-digits`
     - `bnt run --stream seq-cifar100 --class-order 1993 --first 50 --increment 10 --net resnet32`
-    - `bnt run --optimiser sgdm --lr 0.1 --weight-decay 5e-4 --schedule steps --blurry 0.1`
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ def _train_seeds(
 
     if config.ranks > 1:
         raise UserError("there is one run that is split: leave this out", option="seeds")
-    configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
+    configs = [Config.of(**(config.model_dump() | {"seed": seed})) for seed in seeds]
     with board(configs) as sink:
         results = sweep(configs, request, sink=sink)
     records = [result for result in results if isinstance(result, Record)]
@@ -167,9 +166,14 @@ def resume(
     imports: Imports = (),
     json: Json = False,
 ) -> None:
-    """Continue an interrupted run from its newest checkpoint, to the same bits.
+    """Continue an interrupted run, to the same bits.
 
-    Repeating the same `bnt run` does this too; here, the folder is enough.
+    It continues from its newest checkpoint. Repeating the same `bnt run` does this too; here, the
+    folder is enough.
+
+    Examples:
+
+    - `bnt resume runs/3565f808cde3afbc`
 
     Parameters
     ----------

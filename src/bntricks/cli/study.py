@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
+from bntricks.cli.app import Imports, In, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
 from bntricks.cli.training import Work, train_all
 from bntricks.files import command_line, commit, held
@@ -31,8 +31,8 @@ def _option(name: str) -> Any:
     """Make an optional version of a run's option."""
     field = Config.model_fields[name]
     parameters = [each for each in field.metadata if isinstance(each, Parameter)]
-    shown = Parameter(group="Another protocol than the study's own", show_default=False)
-    kind: Any = Annotated[(field.annotation | None, shown, *parameters)]  # type: ignore[operator]
+    parameters += [In.other_protocol, Parameter(show_default=False)]
+    kind: Any = Annotated[(field.annotation | None, *parameters)]  # type: ignore[operator]
     return kind, Field(default=None, description=field.description)
 
 
@@ -51,26 +51,26 @@ def study(
     name: str,
     /,
     *,
-    scale: ScaleName | None = None,
-    seeds: Seeds | None = None,
-    methods: Names = (),
-    streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
-    all: Switch = False,
-    device: str = "cpu",
+    scale: Annotated[ScaleName | None, In.learned] = None,
+    seeds: Annotated[Seeds | None, In.learned] = None,
+    methods: Annotated[Names, In.learned] = (),
+    streams: Annotated[Names, Parameter(name=["--streams", "--stream"]), In.learned] = (),
+    all: Annotated[Switch, In.learned] = False,
+    device: Annotated[str, In.computed] = "cpu",
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Imports = (),
-    metrics: Names = (),
-    json: Json = False,
+    imports: Annotated[Imports, In.learned] = (),
+    metrics: Annotated[Names, In.output] = (),
+    json: Annotated[Json, In.output] = False,
     protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
-    """Run a study of the paper, or one of your own, and say which of its claims hold.
+    """Run a study, and say which of its claims hold.
 
-    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, norms,
-    norms-online, bias, trackers, frameworks. Runs that are already there are not trained again, so
-    an interrupted study continues where it stopped, and a run that fails does not stop the others.
-    The same command may be given several times at once, on any machines that share `--out`: each
-    takes runs that nobody holds, and the last writes the report. `bnt status` shows how far they
-    are.
+    Studies, besides your own: pilot, main, buffers, ablation, long, statistics, overlap, control,
+    exemplars, exemplars-memory, phi-share, rehearsal-free, precision, norms, norms-online, bias,
+    trackers, frameworks. Runs that are already there are not trained again, so an interrupted study
+    continues where it stopped, and a run that fails does not stop the others. The same command may
+    be given several times at once, on any machines that share `--out`: each takes runs that nobody
+    holds, and the last writes the report. `bnt status` shows how far they are.
 
     Examples:
 
@@ -198,10 +198,15 @@ def report(
     metrics: Names = (),
     json: Json = False,
 ) -> None:
-    """Write tables, figures and a page from records alone; nothing is trained.
+    """Write tables, figures and a page from records.
 
-    Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the numbers behind them,
-    and the page is one file that works offline. Runs of different protocols are kept apart.
+    Nothing is trained. Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the
+    numbers behind them, and the page is one file that works offline. Runs of different protocols
+    are kept apart.
+
+    Examples:
+
+    - `bnt report runs --out report`
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -19,9 +19,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from bntricks.cli import console
-from bntricks.cli.app import Count
+from bntricks.cli.app import Count, declare_flags
 from bntricks.cli.printing import print_json
 from bntricks.errors import LeftToOthers, UserError, counted
+from bntricks.options import Option
 from bntricks.runs.config import Config
 from bntricks.runs.request import FolderOptions, ProbeName, Request
 
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     from bntricks.training.events import Event, Sink
 
 
+@declare_flags
 class Work(FolderOptions):
     """Options: where many runs are trained, and what is written of each."""
+
+    shown_in: ClassVar[str] = "Where it is computed"
 
     workers: Count | None = None
     """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
@@ -45,11 +49,11 @@ class Work(FolderOptions):
     """Runs at the same time on each of the `--devices`."""
     ray: str | None = None
     """Run on the Ray cluster at this address, or `auto` for the one this machine belongs to."""
-    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0
+    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0)), Option(rare=True)] = 1.0
     """On Ray: cores reserved for each run."""
-    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0
+    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0)), Option(rare=True)] = 0.0
     """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
-    save: bool = False
+    save: Annotated[bool, Option(panel="Output")] = False
     """Write each trained network into its run's folder, as `model.safetensors`."""
     shard: str | None = None
     """Train only this part of the runs, such as `2/8`, the second of eight."""

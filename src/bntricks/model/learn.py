@@ -12,19 +12,20 @@ import torch
 
 from bntricks.batch import batch_count
 from bntricks.errors import RunError, UserError
-from bntricks.model.create import today
+from bntricks.model.heads import temperature_of
+from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
-from bntricks.model.phi import lagging, settle_phi
-from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
-from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.phi import settle_phi
+from bntricks.model.samples import ClassSamples, check_samples, check_share, choosing, gather
+from bntricks.model.summary import Learned, answers, conclude
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import next_lesson
 from bntricks.streams import Images
 from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import Checkpoints
-from bntricks.training.events import Sink, reported, silent
+from bntricks.training.events import Sink, reported, silent, warning
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.optimisers import check_rate
@@ -34,6 +35,8 @@ HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
 """By default, so many passes over the new images, or as many as make so many steps."""
 
+FEW_EACH = 2
+"""Images of each class that a memory must have room for, to go without a warning."""
 WORTH_KEEPING = 10.0
 """Seconds of training that are kept in a file when they are over, in case the model cannot be
 written."""
@@ -107,8 +110,8 @@ def teach(
     learner, metadata = model.learner, model.metadata
     if more:
         samples = _not_held(model, samples)
+    per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
     if epochs is None:
-        per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
         epochs = max(EPOCHS, -(-STEPS // per_epoch))
     if epochs < 1:
         raise UserError("it must be at least 1", option="epochs", value=epochs)
@@ -120,15 +123,19 @@ def teach(
         raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
+    _warn_of_a_small_memory(model, len(names), sink)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
     tests = Images(samples.test.x, outputs[samples.test.y])
     if (old := model.held_out) is not None:
         tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
-    known_yet = tests.y < len(metadata.classes)
-    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+    chooses = choosing(tests.y)
+    confirming = ~chooses & (tests.y < len(metadata.classes))
+    before = answers(model, Images(tests.x[confirming], tests.y[confirming]))
 
-    lr, steps = metadata.lr if lr is None else lr, learner.cost.steps
+    steps = learner.cost.steps
+    if lr is None:
+        lr = metadata.lr if new else fitting_rate(metadata.lr, epochs * per_epoch)
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
@@ -152,14 +159,29 @@ def teach(
     task = LearnedTask(
         classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
     )
-    changes = {"lr": lr, "taught": (*metadata.taught, task)}
+    temperature = 1.0
+    if chooses.any():
+        temperature = temperature_of(learner.scores(tests.x[chooses]), tests.y[chooses])
+    changes = {"taught": (*metadata.taught, task), "temperature": temperature}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=losses)
-    lag = None
-    if decision is None or decision.chosen != "re-estimated":
-        lag = lagging(learner, learner.cost.steps - steps)
-    concerns = learned.concerns if lag is None else (*learned.concerns, lag)
-    return replace(learned, phi=decision, concerns=concerns)
+    learned = conclude(
+        model,
+        before,
+        len(train),
+        held=0 if old is None else int((~choosing(old.y)).sum()),
+        data=samples.digest,
+        steps=learner.cost.steps - steps,
+        lr=lr,
+        unreadable=samples.unreadable,
+        losses=losses,
+    )
+    return replace(learned, phi=decision)
+
+
+def fitting_rate(rate: float, steps: int) -> float:
+    """Return the highest rate of a lesson of so many steps that brings no new class: a network that
+    knows its classes is not moved further by a short lesson than its few steps can mend."""
+    return rate * min(1.0, steps / STEPS)
 
 
 def learn_task(
@@ -210,6 +232,7 @@ def learn_task(
             task=lesson.t,
             tasks=lesson.t,
             position=position,
+            even_classes=not learner.method.mixes,  # a memory mixed in has few of each class
             stop=asked_to_stop,
             save=save,
         )
@@ -241,6 +264,16 @@ def undone_on_failure(learner: Learner) -> Iterator[None]:
         learner.load_state_dict(values)
         learner.net.train(training)
         raise
+
+
+def _warn_of_a_small_memory(model: Model, classes: int, sink: Sink) -> None:
+    memory = model.learner.memory
+    if memory is not None and memory.capacity < FEW_EACH * classes:
+        warning(sink)(
+            f"the memory of {memory.capacity} images is small for {classes} classes: with fewer "
+            f"than {FEW_EACH} of each, old classes are forgotten; begin a new model with a memory "
+            f"of {20 * classes} or so, or with a pretrained network as backbone"
+        )
 
 
 def check_can_learn(model: Model) -> None:

@@ -29,7 +29,7 @@ word."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class StepCost:
     """The cost of a kind of run."""
 
     step_seconds: float = 0.0
@@ -45,7 +45,7 @@ class Planned:
     folder: Path
     there: bool
     steps: int = 0
-    cost: Cost = Cost()
+    cost: StepCost = StepCost()
     known_seconds: float | None = None
 
     @property
@@ -76,7 +76,7 @@ def planned(
     from bntricks.runs.readings import trunk
     from bntricks.runs.resolve import resolve
 
-    plan, measured = list[Planned](), dict[str, Cost]()
+    plan, measured = list[Planned](), dict[str, StepCost]()
     for training in trainings(configs):
         stream, asked = resolve(training.config, request.data, sink, start=request.start)
         config = trunk(asked)
@@ -132,7 +132,7 @@ def read_costs(path: Path) -> list[dict[str, Any]]:
         raise UserError(
             f"{shown(path)} is no table of costs: give a JSON list of rows such as "
             '{"method": "er", "stream": "seq-cifar10", "step_seconds": 0.02, "memory_mb": 900}, '
-            "or what --dry-run --json has printed",
+            "or what a dry run has printed as JSON",
             option="costs",
         ) from None
     return list(rows)
@@ -165,17 +165,17 @@ def _steps(config: Config, stream: Stream) -> int:
     return config.epochs * sum(each)
 
 
-def _given(config: Config, costs: Sequence[Mapping[str, Any]]) -> Cost | None:
+def _given(config: Config, costs: Sequence[Mapping[str, Any]]) -> StepCost | None:
     """Return the cost by the first row whose options are those of the run."""
     own = config.model_dump(mode="json")
     for row in costs:
         options = {key: value for key, value in row.items() if key in own and key != "seed"}
         if all(own[key] == value for key, value in options.items()):
-            return Cost(row["step_seconds"], row.get("memory_mb", 0.0))
+            return StepCost(row["step_seconds"], row.get("memory_mb", 0.0))
     return None
 
 
-def _measured(config: Config, stream: Stream) -> Cost:
+def _measured(config: Config, stream: Stream) -> StepCost:
     import torch
 
     from bntricks.runs.describe import peak_memory_mb, reset_peak_memory
@@ -188,8 +188,8 @@ def _measured(config: Config, stream: Stream) -> Cost:
         seconds = step_seconds(config, stream)
         peak = torch.cuda.max_memory_reserved(config.device) / 2**20 if on_gpu else peak_memory_mb()
     except Exception:  # the run reports it, if it fails as well
-        return Cost()
-    return Cost(seconds, peak)
+        return StepCost()
+    return StepCost(seconds, peak)
 
 
 def step_seconds(

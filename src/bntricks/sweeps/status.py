@@ -60,7 +60,7 @@ def status(out: Path, study: str = "") -> list[RunStatus]:
     """Return the state of every run that is planned or begun in this folder, or only of those that
     a study has planned."""
     if not out.is_dir():
-        raise UserError(f"{out} is not a folder: give the --out of a study")
+        raise UserError(f"{out} is not a folder: give the one with a study's runs")
     rows = {row["run"]: row for row in _plans(out, Path(study).stem or "*")}
     with read_errors(out):
         folders = sorted(path for path in out.iterdir() if path.is_dir())
