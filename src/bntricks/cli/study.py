@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from bntricks.cli import console
 from bntricks.cli.app import Imports, In, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import Work, train_all
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
 from bntricks.files import command_line, commit, held
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config

@@ -23,7 +23,8 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import Work, train_all
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
 from bntricks.errors import UserError
 from bntricks.files import command_line
 from bntricks.runs.config import Config
