@@ -68,6 +68,14 @@ class HeldError(PlannedError):
     """Another process holds this run. Exit code 3."""
 
 
+class UnfinishedError(PlannedError):
+    """A time limit came before the end; the same command goes on. Exit code 4."""
+
+
+class LeftToOthers(PlannedError):
+    """Other processes hold all runs that are left, one of which writes the report."""
+
+
 class MissingExtra(UserError, ImportError):
     """A package is missing that comes with an extra of this one."""
 

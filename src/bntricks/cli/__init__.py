@@ -28,6 +28,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     lists,
     predict,
     run,
+    status,
     study,
     sweep,
 )
@@ -37,18 +38,22 @@ from bntricks.errors import (
     InvalidOptions,
     PlannedError,
     RunError,
+    UnfinishedError,
     UserError,
     extra,
     within_memory,
 )
 from bntricks.files import shown
 from bntricks.plugins.imports import own_fault
+from bntricks.system.ranks import launched
 from bntricks.system.stopping import REQUESTS
 
 sort_commands()
 
 CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
 """Commands that keep what they have done when they are stopped."""
+CODES: dict[type[PlannedError], int] = {RunError: 1, HeldError: 3, UnfinishedError: 4}
+"""Exit codes of planned failures; any other is a mistake in the command, 2."""
 
 
 def main() -> NoReturn:
@@ -79,13 +84,14 @@ def main() -> NoReturn:
     except CycloptsError as error:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:
-        message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
+        message, code = error.worded(flag), CODES.get(type(error), 2)
     except Exception as error:
         if stopped:  # a compiled library may have made an error of its own out of the request
             sys.exit(stopped[0])
         fault = own_fault(error)
         message, code = _unplanned(error) if fault is None else (fault, 1)
-    console.complain(message)
+    if code != 2 or not launched()[0]:  # each rank of a run finds the same mistake
+        console.complain(message)
     sys.exit(code)
 
 

@@ -65,7 +65,7 @@ LONG = ("run", "learn", "study", "sweep")
 """Commands whose help ends in that line."""
 COMMANDS = {
     "Start": ("demo", "methods", "streams", "norms"),
-    "Train": ("run", "resume", "study", "sweep", "learn"),
+    "Train": ("run", "resume", "study", "sweep", "status", "learn"),
     "Look": ("report", "compare", "explore"),
     "Deploy": ("predict", "export"),
     "Keep": ("history", "rollback", "accept", "rename-class", "remove-class"),

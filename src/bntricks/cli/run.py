@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import (
+    Count,
     Imports,
     In,
     Json,
@@ -23,13 +25,15 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import board
+from bntricks.cli.training import advise_bf16, board
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
+from bntricks.system.ranks import launched, run_ranks
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+    from bntricks.training.events import Event
 
 PRINTED = ("acc", "bwt")
 
@@ -43,6 +47,7 @@ def run(
     save: Annotated[Switch, In.output] = False,
     save_every_task: Annotated[Switch, In.rare_output] = False,
     metrics: Annotated[Names, In.output] = (),
+    ranks: Annotated[Count | None, In.computed] = None,
     imports: Annotated[Imports, In.learned] = (),
     json: Annotated[Json, In.output] = False,
     **hyper: Annotated[float, In.learned],
@@ -73,6 +78,9 @@ def run(
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
         all. `docs/metrics.md` says what they mean.
+    ranks
+        Split the run over this many processes of this machine: sgd, er, der and their variants. On
+        CUDA each takes a GPU of its own.
     json
         Print the record as one JSON object on one line.
     hyper
@@ -81,8 +89,9 @@ def run(
     from bntricks.methods import entries, find
     from bntricks.runs.folder import run as train
     from bntricks.runs.metrics import chosen
-    from bntricks.training.distributed import launched
 
+    if _split(ranks):
+        return
     import_all(imports)
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
@@ -91,7 +100,7 @@ def run(
     request = request.model_copy(update={"save": when})
     columns = chosen(metrics) if metrics else PRINTED
     if seeds == 1:
-        _train_and_print(partial(train, config, request), json, columns)
+        _train_and_print(partial(train, config, request), json, columns, advised=request)
     else:
         _train_seeds([config.seed + k for k in range(seeds)], config, request, json, columns)
 
@@ -106,7 +115,7 @@ def _train_seeds(
     from bntricks.sweeps.local import sweep
 
     if config.ranks > 1:
-        raise UserError("under torchrun there is one run: leave this out", option="seeds")
+        raise UserError("there is one run that is split: leave this out", option="seeds")
     configs = [Config.of(**(config.model_dump() | {"seed": seed})) for seed in seeds]
     with board(configs) as sink:
         results = sweep(configs, request, sink=sink)
@@ -131,6 +140,19 @@ def _train_seeds(
     raise_failures(results)
 
 
+def _split(ranks: int | None) -> bool:
+    """Run this command as several processes, if it asks for that and is not one of them."""
+    started = launched()[1]
+    if ranks in (None, started):
+        return False
+    if started > 1:
+        text = f"torchrun has started {started} processes: leave it out"
+        raise UserError(text, option="ranks", value=ranks)
+    if code := run_ranks(ranks, [sys.executable, "-m", "bntricks", *sys.argv[1:]]):
+        sys.exit(code)
+    return True
+
+
 @app.command
 def resume(
     run: Path,
@@ -140,6 +162,7 @@ def resume(
     start: Annotated[Path | None, Parameter(name="--from")] = None,
     net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
+    ranks: Count | None = None,
     imports: Imports = (),
     json: Json = False,
 ) -> None:
@@ -165,11 +188,15 @@ def resume(
         is imported and run, so the folder alone does not decide this.
     checkpoint_seconds
         Time between checkpoints, in seconds.
+    ranks
+        The number of processes that the run is split over, if it is.
     json
         Print the record as one JSON object on one line.
     """
     from bntricks.runs.folder import resume as continue_run
 
+    if _split(ranks):
+        return
     import_all(imports)
     how: dict[str, Any] = {
         "checkpoint_seconds": checkpoint_seconds,
@@ -180,16 +207,26 @@ def resume(
 
 
 def _train_and_print(
-    train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
+    train: Callable[..., Record],
+    json: bool,
+    metrics: Sequence[str] = PRINTED,
+    *,
+    advised: Request | None = None,
 ) -> None:
     """Train, show the progress of all ranks on the first, and print the record there."""
-    from bntricks.training.distributed import launched
     from bntricks.training.events import silent
 
     if launched()[0] != 0:
         train(sink=silent)
         return
-    with console.progress() as sink:
+    with console.progress() as show:
+
+        def sink(event: Event) -> None:
+            show(event)
+            begun_before = event["event"] != "begin" or any(Path(event["path"]).glob("checkpoint*"))
+            if advised is not None and not begun_before:
+                advise_bf16(Config.of(**event["config"]), advised)
+
         record = train(sink=sink)
     if json:
         print_json(_located(record))

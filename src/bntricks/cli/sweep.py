@@ -23,7 +23,8 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import Work, train_all
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
 from bntricks.errors import UserError
 from bntricks.files import command_line
 from bntricks.runs.config import Config
@@ -81,10 +82,13 @@ def sweep(
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "sweep")
     draws, texts = _draws(grid, random)
-    base = config.model_copy(update={"hyper": hyper})
+    device, places = work.placed(config.device)
+    base = config.model_copy(update={"hyper": hyper, "device": device})
     search = plan_search(base, parse_knobs(texts), draws=draws, seeds=seeds)
     runs = search.runs
-    results = train_all("sweep", runs, work)
+    results = train_all("sweep", runs, work, places=places, json=json)
+    if results is None:
+        return
     again = ["--random", *random] if random else ["--grid", *grid]
     again = ["bnt", "sweep", *again, "--seeds", str(seeds)]
     _write_and_show(search.result(results), _with_files(base, again, imports), work, imports, json)
