@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,28 @@ LONG_HEAD = 16
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 MANY_COLUMNS, TOO_MANY = 9, 12
 """Of a printed table; one of more is set smaller, and numbers above their deviations."""
+TALL = 15
+"""Rows of a table; one of more scrolls in its frame, and says so."""
+DIGITS = 3
+"""Of numbers in packed data."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A box beside a row that draws it in the figures of its section."""
+
+    label: str
+    colour: str
+    checked: bool
+
+    def html(self, *, named: bool = False) -> str:
+        """Render the box, with its label beside it or for screen readers alone."""
+        name, on = escape(self.label), " checked" * self.checked
+        hidden = "" if named else f' aria-label="draw {name}"'
+        return (
+            f'<label class="draw"><input type="checkbox" class="series" value="{name}"{hidden}{on}>'
+            f'<i style="background:{self.colour}"></i>{name * named}</label>'
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +114,28 @@ def _resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def table_html(table: Table, name: str, *, pick: str | None = None, cards: bool = False) -> str:
-    """Render a table that scripts may sort and filter, and that reads well without them. `pick` is
-    a column with a list to choose its values from. The rows of `cards` wrap, and on a phone each is
-    a card."""
-    tools = "" if pick is None else _tools(table, name, pick)
-    head = "".join(_head(table, index) for index in range(len(table.columns)))
+def table_html(
+    table: Table,
+    name: str,
+    *,
+    picks: Sequence[str] = (),
+    boxes: Sequence[Box] = (),
+    cards: bool = False,
+) -> str:
+    """Render a table that scripts may sort and filter, and that reads well without them. `picks`
+    are columns, each with a list to choose its values from; `boxes` are set before its rows. The
+    rows of `cards` wrap, and on a phone each is a card."""
+    tools = _tools(table, name, picks, choosing=bool(boxes)) if picks or boxes else ""
+    head = "<td>Drawn</td>" * bool(boxes)
+    head += "".join(_head(table, index) for index in range(len(table.columns)))
     names = table.columns if cards else ("",) * len(table.columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row, names))}</tr>" for row in table.rows)
+    first = [f"<td>{box.html()}</td>" for box in boxes] or [""] * len(table.rows)
+    body = "".join(
+        f'<tr id="{escape(name)}-{number}">{box}{"".join(map(_cell, row, names))}</tr>'
+        if cards
+        else f"<tr>{box}{''.join(map(_cell, row, names))}</tr>"
+        for number, (box, row) in enumerate(zip(first, table.rows, strict=True), start=1)
+    )
     kind = "sortable cards" if cards else "sortable"
     return tools * bool(table.rows) + _framed(table, name, kind, f"<tr>{head}</tr>", body)
 
@@ -131,9 +168,12 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in table.notes)
     if not table.rows:
         return notes
+    rows = len(table.rows)
+    more = f'<p class="note">{rows} rows: scroll within the frame for all of them.</p>'
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}">'
-        f'<table id="{escape(name)}" class="{kind}"><caption>{title}</caption>'
+        f'{more * (rows > TALL)}<div class="scroll{" tall" * (rows > TALL)}" tabindex="0" '
+        f'role="region" aria-label="{title}"><table id="{escape(name)}" class="{kind}">'
+        f"<caption>{title}</caption>"
         f"<thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
@@ -141,7 +181,7 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
 def figure_html(figure: Figure) -> str:
     """Render a chart with its description and its numbers."""
     chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
-    rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.rows)
+    rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.drawn_rows)
     table = Table(figure.title, tuple(figure.rows[0]), rows)
     numbers = table_html(table, f"{figure.name}-numbers")
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
@@ -151,10 +191,21 @@ def figure_html(figure: Figure) -> str:
         f"<figure><figcaption>{title}"
         f'<p>{escape(figure.text)} <span class="note">{usage}</span></p></figcaption>'
         f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
-        f"{data_script(f'{figure.name}-spec', chart)}"
+        f"{data_script(f'{figure.name}-spec', chart)}{_all_rows(figure)}"
         f"{details('Numbers of this figure', numbers)}</figure>"
     )
     return details(figure.title, content) if figure.folded else content
+
+
+def _all_rows(figure: Figure) -> str:
+    """Pack the numbers of all groups, by column, if the chart has but some of them."""
+    if figure.drawn is None:
+        return ""
+    # Ends of bands follow from the deviation.
+    names = [name for name in figure.rows[0] if name not in ("low", "high")]
+    return packed_script(
+        f"{figure.name}-rows", {name: [row.get(name) for row in figure.rows] for name in names}
+    )
 
 
 def details(summary: str, content: str) -> str:
@@ -167,6 +218,24 @@ def data_script(name: str, value: Any) -> str:
     for letter in "<>&":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return f'<script type="application/json" id="{escape(name)}">{text}</script>'
+
+
+def packed_script(name: str, value: Any) -> str:
+    """Embed data for scripts that unpack it when it is needed, rounded and compressed."""
+    content = zlib.compress(json.dumps(_rounded(value), separators=(",", ":")).encode(), 9)
+    text = base64.b64encode(content).decode()
+    return f'<script type="text/plain" id="{escape(name)}">{text}</script>'
+
+
+def _rounded(value: Any) -> Any:
+    match value:
+        case float():
+            return int(value) if value == int(value) else round(value, DIGITS)
+        case dict():
+            return {key: _rounded(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_rounded(each) for each in value]
+    return value
 
 
 def _head(table: Table, index: int) -> str:
@@ -182,7 +251,7 @@ def _cell(cell: Cell, head: str) -> str:
     if cell.number is None:
         long = ' class="long"' if len(cell.text) > WIDE else ""
         return f"<td{long}{own}>{text}</td>"
-    return f'<td class="number"{own} data-number="{cell.number!r}">{text}</td>'
+    return f'<td class="number"{own} data-number="{cell.number:.6g}">{text}</td>'
 
 
 def _form_cell(cell: Cell, kind: str) -> str:
@@ -191,14 +260,26 @@ def _form_cell(cell: Cell, kind: str) -> str:
     return f'<td class="{kind}">{text}</td>'
 
 
-def _tools(table: Table, name: str, pick: str) -> str:
-    index = table.columns.index(pick)
-    values = dict.fromkeys(cell.text for cell in table.column(index))
-    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+def _tools(table: Table, name: str, picks: Sequence[str], *, choosing: bool) -> str:
+    """Render what filters rows and, if they have boxes, draws those that are left."""
+    draw = (
+        '<button type="button" class="draw-shown">Draw the first dozen shown</button>' * choosing
+    )
     return (
         f'<div class="tools" data-table="{escape(name)}">'
         f'<label>Rows with <input type="search" placeholder="any text"></label>'
-        f'<label>{escape(pick)} <select data-column="{index}"><option value="">all</option>'
-        f"{options}</select></label>"
+        f"{''.join(_pick(table, pick) for pick in picks)}{draw}"
         f'<span class="count" role="status"></span></div>'
+    )
+
+
+def _pick(table: Table, pick: str) -> str:
+    cells = {cell.text: cell.number for cell in table.column(table.columns.index(pick))}
+    values = [*cells]
+    if None not in cells.values():
+        values.sort(key=lambda text: cells[text] or 0)
+    options = "".join(f"<option>{escape(value)}</option>" for value in values if value)
+    return (
+        f'<label>{escape(pick)} <select data-column="{escape(pick)}"><option value="">all</option>'
+        f"{options}</select></label>"
     )

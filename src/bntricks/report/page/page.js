@@ -44,6 +44,16 @@ async function draw(place) {
   const spec = JSON.parse(document.getElementById(place.dataset.spec).textContent);
   const room = { ends: 0, name: 120, beside: 65, ...spec.usermeta };
   const width = place.clientWidth;
+  const boxes = [...place.closest("section").querySelectorAll("input.series")];
+  views.get(place)?.view?.finalize();
+  views.set(place, { width });
+  if (boxes.some((box) => box.checked !== box.defaultChecked)) {
+    const labels = boxes.filter((box) => box.checked).map((box) => box.value);
+    if (!await choose(spec, room, place, labels)) {
+      place.textContent = "None of the rows that are chosen has these numbers.";
+      return;
+    }
+  }
   if (spec.facet) {
     spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));
   } else if (spec.concat) {
@@ -53,9 +63,6 @@ async function draw(place) {
     spec.width = "container";
   }
   const ends = placeNames(spec, room, width);
-  const hidden = spec.params?.find((param) => param.name === "hidden");
-  if (hidden) hidden.value = hiddenIn(place);
-  views.get(place)?.view.finalize();
   const drawn = await vegaEmbed(place, spec, {
     mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,
     config: style(width, room, !ends), tooltip: { disableDefaultStyle: true },
@@ -63,16 +70,127 @@ async function draw(place) {
   views.set(place, { view: drawn.view, width });
 }
 
-function hiddenIn(place) {
-  const boxes = place.closest("section").querySelectorAll("fieldset input");
-  return [...boxes].filter((box) => !box.checked).map((box) => box.value);
+async function unpack(id) {
+  const text = document.getElementById(id).textContent;
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
 }
 
-for (const fieldset of document.querySelectorAll("fieldset")) {
-  fieldset.addEventListener("change", () => {
-    for (const place of fieldset.closest("section").querySelectorAll(".chart")) {
-      views.get(place)?.view.signal("hidden", hiddenIn(place)).runAsync();
+/* Of a dozen series or fewer the chart has all rows; of more, those of others are packed beside it. */
+async function choose(spec, room, place, labels) {
+  const all = document.getElementById(`${place.closest("section").id}-series`);
+  let series = labels.map((label) => ({ label, name: label }));
+  let rows = null;
+  if (all) {
+    series = named((await unpack(all.id)).filter((each) => labels.includes(each.label)));
+    rows = await rowsOf(place.id, new Map(series.map((each) => [each.label, each])), spec);
+    room.name = 6.6 * Math.max(0, ...series.map((each) => each.name.length));
+  }
+  let count = 0;
+  for (const [name, own] of Object.entries(spec.datasets)) {
+    const isEnds = own.length > 0 && "end" in own[0];
+    const names = series.map((each) => each.name);
+    if (isEnds && !names.every((each) => own.some((row) => row.label === each))) room.ends = 0;
+    spec.datasets[name] = rows && !isEnds ? rows : own.filter((row) => names.includes(row.label));
+    if (!isEnds) count = spec.datasets[name].length;
+  }
+  if (room.ends === 0 && spec.layer) {
+    spec.layer = spec.layer.filter((layer) => !["ends", "leaders"].includes(layer.name));
+  }
+  rescale(spec, series);
+  if (rows) {
+    fit(spec, rows);
+    tabulate(document.getElementById(`${place.id}-numbers`), rows);
+  }
+  return count > 0;
+}
+
+/* Names leave out what all of them would say. */
+function named(series) {
+  const common = (text) => series.length > 1 && series.every((each) => each.remarks.includes(text));
+  return series.map((each) => {
+    const remarks = each.remarks.filter((text) => !common(text)).join(", ");
+    return { ...each, name: remarks ? `${each.title} (${remarks})` : each.title };
+  });
+}
+
+async function rowsOf(id, series, spec) {
+  const columns = await unpack(`${id}-rows`);
+  const keys = Object.keys(columns);
+  const letters = Math.floor((spec.spec?.width ?? 200) / 6.6);
+  const lines = new RegExp(`(.{1,${letters}})(?:\\s+|$)`, "g");
+  const rows = [];
+  columns.label.forEach((label, index) => {
+    if (!series.has(label)) return;
+    const row = Object.fromEntries(keys.map((key) => [key, columns[key][index]]));
+    row.label = series.get(label).name;
+    row.panel = row.label.replace(lines, "$1¶").replace(/¶$/, "");
+    if ("sd" in row) [row.low, row.high] = [row.acc - (row.sd ?? 0), row.acc + (row.sd ?? 0)];
+    rows.push(row);
+  });
+  if (spec.facet) spec.facet.sort = [...new Set(rows.map((row) => row.panel))];
+  return rows;
+}
+
+function rescale(part, series, channel = "") {
+  if (part === null || typeof part !== "object") return;
+  if (part.field === "label" && part.scale?.domain) {
+    const { domain, range } = part.scale;
+    const look = (each) => each[channel] ?? range[domain.indexOf(each.name)];
+    part.scale = { ...part.scale, domain: series.map((each) => each.name), range: series.map(look) };
+  }
+  for (const [key, each] of Object.entries(part)) if (key !== "datasets") rescale(each, series, key);
+}
+
+function fit(spec, rows) {
+  const ends = ["low", "high"].map((key) => rows.map((row) => row[key]).filter(Number.isFinite));
+  if (!ends[0].length) return;
+  const low = 10 * Math.floor(Math.max(0, Math.min(...ends[0])) / 10);
+  const high = Math.max(low + 10, 10 * Math.ceil(Math.min(100, Math.max(...ends[1])) / 10));
+  for (const { encoding } of spec.layer ?? spec.spec?.layer ?? []) {
+    if (Array.isArray(encoding.y?.scale?.domain)) encoding.y.scale.domain = [low, high];
+  }
+}
+
+function tabulate(table, rows) {
+  const keys = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  table.tBodies[0].replaceChildren(...rows.map((row) => {
+    const line = document.createElement("tr");
+    for (const value of keys.map((key) => row[key] ?? "")) {
+      const cell = line.insertCell();
+      cell.textContent = Number.isInteger(value) || typeof value === "string" ? value : value.toFixed(2);
+      if (typeof value === "number") [cell.className, cell.dataset.number] = ["number", value];
     }
+    return line;
+  }));
+}
+
+const MOST = 12;
+
+function chosen(section) {
+  for (const place of section.querySelectorAll(".chart")) {
+    views.get(place)?.view?.finalize();
+    views.delete(place);
+  }
+  const boxes = [...section.querySelectorAll("input.series")];
+  const count = boxes.filter((box) => box.checked).length;
+  for (const box of boxes) box.disabled = boxes.length > MOST && count >= MOST && !box.checked;
+  return drawVisible();
+}
+
+for (const section of document.querySelectorAll("section:has(input.series)")) {
+  section.addEventListener("change", (event) => {
+    if (!event.target.matches("input.series")) return;
+    section.querySelectorAll(".tools").forEach(filter);
+    chosen(section);
+  });
+  section.querySelector(".draw-shown")?.addEventListener("click", () => {
+    const rows = [...section.querySelectorAll(".chooser tbody tr")];
+    const first = rows.filter((row) => !row.hidden).slice(0, MOST);
+    for (const row of rows) row.querySelector("input").checked = first.includes(row);
+    section.querySelectorAll(".tools").forEach(filter);
+    chosen(section);
   });
 }
 
@@ -96,34 +214,39 @@ function sort(table, index) {
   heads.forEach((head) => head.removeAttribute("aria-sort"));
   heads[index].setAttribute("aria-sort", order);
   const sign = order === "ascending" ? 1 : -1;
-  const rows = [...table.tBodies[0].rows];
-  rows.sort((a, b) => compare(key(a.cells[index]), key(b.cells[index]), sign));
-  table.tBodies[0].append(...rows);
+  const rows = [...table.tBodies[0].rows].map((row) => [key(row.cells[index]), row]);
+  rows.sort((a, b) => compare(a[0], b[0], sign));
+  table.tBodies[0].append(...rows.map(([, row]) => row));
 }
 
 for (const table of document.querySelectorAll("main table.sortable")) {
   [...table.tHead.rows[0].cells].forEach((head, index) => {
-    head.firstChild.addEventListener("click", () => sort(table, index));
+    head.querySelector("button")?.addEventListener("click", () => sort(table, index));
   });
 }
 
 function filter(tools) {
   const words = tools.querySelector("input").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const select = tools.querySelector("select");
-  const rows = [...document.getElementById(tools.dataset.table).tBodies[0].rows];
+  const table = document.getElementById(tools.dataset.table);
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  const picks = [...tools.querySelectorAll("select")].filter((select) => select.value !== "")
+    .map((select) => [heads.indexOf(select.dataset.column), select.value]);
+  const rows = [...table.tBodies[0].rows];
   for (const row of rows) {
-    const text = row.textContent.toLowerCase();
-    const chosen = row.cells[select.dataset.column].textContent;
-    row.hidden =
-      !words.every((word) => text.includes(word)) ||
-      (select.value !== "" && select.value !== chosen);
+    const text = words.length ? row.textContent.toLowerCase() : "";
+    row.hidden = !words.every((word) => text.includes(word)) ||
+      picks.some(([index, value]) => row.cells[index].textContent !== value);
   }
   const shown = rows.filter((row) => !row.hidden).length;
-  tools.querySelector(".count").textContent = `${shown} of ${rows.length} rows`;
+  const boxes = table.querySelectorAll("input.series");
+  const drawn = [...boxes].filter((box) => box.checked).length;
+  const most = boxes.length > MOST ? ` (at most ${MOST})` : "";
+  tools.querySelector(".count").textContent =
+    `${shown} of ${rows.length} rows${boxes.length ? `, ${drawn} drawn${most}` : ""}`;
 }
 
 for (const tools of document.querySelectorAll(".tools")) {
-  tools.addEventListener("input", () => filter(tools));
+  tools.addEventListener("input", (event) => event.target.matches(".series") || filter(tools));
   filter(tools);
 }
 
