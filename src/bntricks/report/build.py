@@ -26,7 +26,7 @@ from bntricks.report.groups import (
 from bntricks.report.overview import Overview, claims_title, moved, overview
 from bntricks.report.protocol import changed_protocol
 from bntricks.report.tables.paper_form import memories, paper_form
-from bntricks.report.tables.results import cost_table, results_table, verdict_table
+from bntricks.report.tables.results import cost_table, of_one_stream, results_table, verdict_table
 from bntricks.report.tables.table import Table
 from bntricks.report.verdicts import Judgement, verdicts
 from bntricks.runs.metrics import chosen
@@ -72,6 +72,8 @@ class Report:
     verdict_figure: Figure | None
     streams: tuple[StreamPart, ...]
     maps: tuple[Figure, ...]
+    metrics: tuple[str, ...]
+    """Of the table of results."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -124,6 +126,7 @@ def build(
         verdict_figure=verdict_chart(judgements, remark, "Differences behind the verdicts"),
         streams=tuple(_stream_parts(by_stream(groups), names)),
         maps=tuple(_named(feature_maps(groups), set())) if not study or study.probe else (),
+        metrics=names,
     )
 
 
@@ -155,7 +158,7 @@ def _stream_parts(
             named = tuple(_named(figures, names))
             folded = memory is not None
             classes = class_table(on_chart(own))
-            table = results_table(own, metrics=metrics) if len(own) > MOST_DRAWN else None
+            table = of_one_stream(own, metrics) if len(own) > MOST_DRAWN else None
             yield StreamPart(f"{title}{size}", tuple(own), named, classes, table, folded)
 
 

@@ -17,7 +17,8 @@ from bntricks.files import commit, parse_json, shown, text_bytes
 from bntricks.report.build import Report
 from bntricks.report.figures.figure import VEGA_LITE, WIDTH, Figure
 from bntricks.report.page.html import Section
-from bntricks.report.page.page import report_html
+from bntricks.report.page.leaderboard import leaderboard_html
+from bntricks.report.page.page import LEADERBOARD, report_html
 from bntricks.report.records import COLUMNS, Records
 from bntricks.report.tables.latex import to_latex
 from bntricks.report.tables.results import printed_verdicts
@@ -81,6 +82,7 @@ def write(
             continue
         contents |= {f"figures/{name}": content for name, content in files.items()}
     contents[PAGE] = report_html(report, opening).encode()
+    contents[LEADERBOARD] = leaderboard_html(report, PAGE).encode()
     return write_whole(Path(folder), contents)
 
 

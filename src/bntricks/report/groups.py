@@ -7,8 +7,9 @@ method and, where groups differ, its unusual options, so that all labels of a st
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -25,7 +26,8 @@ from bntricks.runs.record import Record
 _DEFAULTS = Config().model_dump(mode="json")
 _OF_METHOD = {"method", *Config.options(of="method")}
 _OF_MEMORY = {*Config.options(of="memory")}
-TITLES = {"correct": "Correction", "data": "Images", "recalibrate": "Recalibration", "lr": "lr"}
+TITLES = {"correct": "Correction", "data": "Images", "recalibrate": "Recalibration"}
+TITLES |= {"hyper": "Hyper-parameters", "lr": "lr"}
 """Of columns whose option has another name."""
 _NUMBERS = re.compile(r"(\d+)")
 MOST_DRAWN = 12
@@ -49,7 +51,10 @@ class RunGroup:
     """What its runs have in common: the configuration but for the seed, and, under `data`, the
     fingerprint of the images."""
     records: tuple[Record, ...]
-
+    protocol: str
+    """The options that comparable groups share, whatever their methods and memories."""
+    store: str | None
+    """The options of the memory that comparable groups share; None without a memory."""
     look: Look = Look()
     """The same in every figure of a report."""
     remarks: dict[str, str] = field(default_factory=dict)
@@ -66,16 +71,6 @@ class RunGroup:
     def unsized(self) -> str:
         """The label without the memory's size."""
         return with_remark(self.title, self.variant)
-
-    @property
-    def protocol(self) -> str:
-        """The options that comparable groups share, whatever their methods and memories."""
-        return self._values(self.knobs.keys() - _OF_METHOD - _OF_MEMORY)
-
-    @property
-    def store(self) -> str | None:
-        """The options of the memory that comparable groups share; None without a memory."""
-        return None if self.knobs["memory"] is None else self._values(_OF_MEMORY - _OF_METHOD)
 
     @property
     def cut_down(self) -> bool:
@@ -106,9 +101,6 @@ class RunGroup:
         """Whether two groups differ in the method alone, and in options that one method lacks."""
         alike = None in (self.store, other.store) or self.store == other.store
         return alike and self.protocol == other.protocol
-
-    def _values(self, keys: Iterable[str]) -> str:
-        return repr([(key, self.knobs[key]) for key in sorted(keys)])
 
     def _unshared(self, other: RunGroup) -> set[str]:
         memoryless = None in (self.knobs["memory"], other.knobs["memory"])
@@ -173,12 +165,13 @@ def first_drawn(groups: Sequence[RunGroup]) -> list[RunGroup]:
     counterparts with or without BN Tricks before others."""
     alike = Counter(each.protocol for each in groups)
     known = {(each.method, each.variant) for each in groups}
-    seen = Counter[str]()
+    seen = Counter[tuple[str, str]]()
     ranks = {}
     for place, each in enumerate(groups):
         paired = (counterpart(each.method), each.variant) in known
-        ranks[each.label] = (-alike[each.protocol], seen[each.method], not paired, place)
-        seen[each.method] += 1
+        own = each.protocol, each.method
+        ranks[each.label] = (-alike[each.protocol], seen[own], not paired, place)
+        seen[own] += 1
     drawn = sorted(ranks, key=lambda label: ranks[label])[:MOST_DRAWN]
     return [replace(each, drawn=each.label in drawn) for each in groups]
 
@@ -198,10 +191,16 @@ def on_chart(groups: Sequence[RunGroup]) -> list[RunGroup]:
 
 def shared_remarks(groups: Sequence[RunGroup]) -> list[str]:
     """List what the labels of all drawn groups say, if not all groups are drawn."""
-    shown = [[*each.remarks.values()] for each in groups if each.drawn]
+    shown = [each for each in groups if each.drawn]
     if not shown or len(shown) == len(groups):
         return []
-    return [text for text in shown[0] if all(text in own for own in shown)]
+    known = {key: text for each in shown for key, text in each.remarks.items()}
+    return [
+        text
+        for key, text in known.items()
+        # What has no memory has none of another size.
+        if all(e.remarks.get(key) == text or (key, e.knobs["memory"]) == ("memory", None) for e in shown)
+    ]
 
 
 def option_title(key: str) -> str:
@@ -210,8 +209,8 @@ def option_title(key: str) -> str:
 
 def option_values(key: str, groups: Sequence[RunGroup]) -> list[str]:
     """Write an option's value of each group."""
-    streams = by_stream(groups)
-    return [_value_text(key, each, streams[each.stream]) for each in groups]
+    images = {stream: _images(own) for stream, own in by_stream(groups).items()}
+    return [_value_text(key, each, images[each.stream]) for each in groups]
 
 
 def cut_down_label(groups: Iterable[RunGroup]) -> str:
@@ -259,16 +258,23 @@ def _unlabelled(runs: Sequence[Record]) -> RunGroup:
     knobs = first.config.model_dump(mode="json", exclude={"seed"})
     knobs["data"] = first.data.fingerprint
     ordered = tuple(sorted(runs, key=lambda record: record.seed))
-    return RunGroup(first.method, "", first.method, first.stream, knobs, ordered)
+    protocol = _values(knobs, knobs.keys() - _OF_METHOD - _OF_MEMORY)
+    store = None if knobs["memory"] is None else _values(knobs, _OF_MEMORY - _OF_METHOD)
+    return RunGroup(first.method, "", first.method, first.stream, knobs, ordered, protocol, store)
+
+
+def _values(knobs: Mapping[str, Any], keys: Iterable[str]) -> str:
+    return sys.intern(repr([(key, knobs[key]) for key in sorted(keys)]))
 
 
 def _labelled(groups: Sequence[RunGroup]) -> list[RunGroup]:
     """Label the groups of one stream by the options that distinguish them; give each its look."""
     usual = {key: _usual(key, groups) for key in groups[0].knobs}
+    images = _images(groups)
     found = []
     for own, telling in zip(groups, _telling(groups), strict=True):
         texts = {
-            key: _data_text(own, groups) if key == "data" else _knob_text(key, value)
+            key: _data_text(images[value]) if key == "data" else _knob_text(key, value)
             for key, value in own.knobs.items()
             if key in telling and repr(value) != usual[key]
         }
@@ -318,17 +324,14 @@ def _usual(key: str, groups: Sequence[RunGroup]) -> str | None:
     return value if 2 * count > len(groups) else None
 
 
-def _data_text(own: RunGroup, beside: Sequence[RunGroup]) -> str:
-    """Say how many images there are to learn from, if that distinguishes the data."""
-    text = _value_text("data", own, beside)
+def _data_text(text: str) -> str:
     return f"{text} images" if text.isdecimal() else f"data {text}"
 
 
-def _value_text(key: str, own: RunGroup, beside: Sequence[RunGroup]) -> str:
+def _value_text(key: str, own: RunGroup, images: Mapping[str, str]) -> str:
     value = own.knobs[key]
     if key == "data":
-        own_images = ((g.knobs["data"], g.records[0].data.images["train"]) for g in beside)
-        return _images(frozenset(own_images))[value]
+        return images[value]
     if value is None:
         return "–" if key == "memory" else Config.role(key).unset
     if isinstance(value, bool):
@@ -336,11 +339,12 @@ def _value_text(key: str, own: RunGroup, beside: Sequence[RunGroup]) -> str:
     return _knob_text(key, value).removeprefix(f"{key.replace('_', ' ')} ") or "none"
 
 
-@cache
-def _images(counts: frozenset[tuple[str, int]]) -> dict[str, str]:
-    """Name data by the number of its images, or by its fingerprint if two have the same number."""
-    several = len({count for _, count in counts}) < len(counts)
-    return {data: data[:8] if several else str(count) for data, count in counts}
+def _images(groups: Sequence[RunGroup]) -> dict[str, str]:
+    """Name the data of a stream by the number of its images, or by its fingerprint if there are
+    several of one number."""
+    counts = {each.knobs["data"]: each.records[0].data.images["train"] for each in groups}
+    several = len(set(counts.values())) < len(counts)
+    return {data: data[:8] if several else str(count) for data, count in counts.items()}
 
 
 def _knob_text(key: str, value: Any) -> str:

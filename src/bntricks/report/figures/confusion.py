@@ -98,11 +98,11 @@ def _rows(recorded: dict[str, list[Record]], *, by_class: bool) -> list[Row]:
     """Return the shares of each group, also where they are 0."""
     rows: list[Row] = []
     for label, records in recorded.items():
-        names = _names(records[0], by_class=by_class)
-        shares, order = _shares(records, names), list(dict.fromkeys(names.values()))
+        names = names_of(records[0], by_class=by_class)
+        found, order = shares(records, names), list(dict.fromkeys(names.values()))
         rows += [
             {"label": label, "true": true, "predicted": predicted}
-            | {"share": shares.get((true, predicted), 0.0), "seeds": len(records)}
+            | {"share": found.get((true, predicted), 0.0), "seeds": len(records)}
             for true in order
             for predicted in order
         ]
@@ -115,7 +115,7 @@ def _recorded(groups: Sequence[RunGroup]) -> dict[str, list[Record]]:
     return {label: records for label, records in recorded.items() if records}
 
 
-def _names(record: Record, *, by_class: bool) -> dict[int, str]:
+def names_of(record: Record, *, by_class: bool) -> dict[int, str]:
     """Name each label, in the order of the tasks."""
     names = distinct([drawable(name) for name in record.data.class_names])
     return {
@@ -125,7 +125,7 @@ def _names(record: Record, *, by_class: bool) -> dict[int, str]:
     }
 
 
-def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
+def shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
     """Compute percentages by true and predicted name, of all images of the true name."""
     counts, images = Counter[tuple[str, str]](), Counter[str]()
     for record in records:

@@ -20,13 +20,17 @@ from bntricks.report.figures.figure import VEGA_LITE, Figure
 from bntricks.report.tables.table import WIDE, Cell, Table, plain_cell
 
 BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
+PARSED = re.compile(r"-?\d+(\.\d+)?")
+"""The number that a script reads off a cell's text."""
+HALF = 0.005
+"""Of the last digit of most numbers as printed."""
 LONG_HEAD = 16
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 MANY_COLUMNS, TOO_MANY = 9, 12
 """Of a printed table; one of more is set smaller, and numbers above their deviations."""
 TALL = 15
 """Rows of a table; one of more scrolls in its frame, and says so."""
-DIGITS = 3
+DIGITS = 2
 """Of numbers in packed data."""
 
 
@@ -38,14 +42,10 @@ class Box:
     colour: str
     checked: bool
 
-    def html(self, *, named: bool = False) -> str:
-        """Render the box, with its label beside it or for screen readers alone."""
+    def __str__(self) -> str:
         name, on = escape(self.label), " checked" * self.checked
-        hidden = "" if named else f' aria-label="draw {name}"'
-        return (
-            f'<label class="draw"><input type="checkbox" class="series" value="{name}"{hidden}{on}>'
-            f'<i style="background:{self.colour}"></i>{name * named}</label>'
-        )
+        box = f'<input type="checkbox" class="series" value="{name}"{on}>'
+        return f'{box}<i style="background:{self.colour}"></i>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def table_html(
     head = "<td>Drawn</td>" * bool(boxes)
     head += "".join(_head(table, index) for index in range(len(table.columns)))
     names = table.columns if cards else ("",) * len(table.columns)
-    first = [f"<td>{box.html()}</td>" for box in boxes] or [""] * len(table.rows)
+    first = [f'<td class="draw">{box}</td>' for box in boxes] or [""] * len(table.rows)
     body = "".join(
         f'<tr id="{escape(name)}-{number}">{box}{"".join(map(_cell, row, names))}</tr>'
         if cards
@@ -251,7 +251,10 @@ def _cell(cell: Cell, head: str) -> str:
     if cell.number is None:
         long = ' class="long"' if len(cell.text) > WIDE else ""
         return f"<td{long}{own}>{text}</td>"
-    return f'<td class="number"{own} data-number="{cell.number:.6g}">{text}</td>'
+    shown = PARSED.match(cell.text)
+    same = shown is not None and abs(float(shown[0]) - cell.number) < HALF
+    behind = "" if same else f' data-number="{cell.number:.6g}"'
+    return f'<td class="number"{own}{behind}>{text}</td>'
 
 
 def _form_cell(cell: Cell, kind: str) -> str:

@@ -108,7 +108,9 @@ async function choose(spec, room, place, labels) {
 
 /* Names leave out what all of them would say. */
 function named(series) {
-  const common = (text) => series.length > 1 && series.every((each) => each.remarks.includes(text));
+  const lacks = (each, text) => each.free && series.some((other) => other.size === text);
+  const common = (text) => series.length > 1 &&
+    series.every((each) => each.remarks.includes(text) || lacks(each, text));
   return series.map((each) => {
     const remarks = each.remarks.filter((text) => !common(text)).join(", ");
     return { ...each, name: remarks ? `${each.title} (${remarks})` : each.title };
@@ -160,7 +162,7 @@ function tabulate(table, rows) {
     for (const value of keys.map((key) => row[key] ?? "")) {
       const cell = line.insertCell();
       cell.textContent = Number.isInteger(value) || typeof value === "string" ? value : value.toFixed(2);
-      if (typeof value === "number") [cell.className, cell.dataset.number] = ["number", value];
+      if (typeof value === "number") cell.className = "number";
     }
     return line;
   }));
@@ -180,23 +182,25 @@ function chosen(section) {
 }
 
 for (const section of document.querySelectorAll("section:has(input.series)")) {
+  for (const box of section.querySelectorAll("td input.series")) box.ariaLabel = `draw ${box.value}`;
   section.addEventListener("change", (event) => {
     if (!event.target.matches("input.series")) return;
-    section.querySelectorAll(".tools").forEach(filter);
+    section.querySelectorAll(".tools[data-table]").forEach(filter);
     chosen(section);
   });
   section.querySelector(".draw-shown")?.addEventListener("click", () => {
     const rows = [...section.querySelectorAll(".chooser tbody tr")];
     const first = rows.filter((row) => !row.hidden).slice(0, MOST);
     for (const row of rows) row.querySelector("input").checked = first.includes(row);
-    section.querySelectorAll(".tools").forEach(filter);
+    section.querySelectorAll(".tools[data-table]").forEach(filter);
     chosen(section);
   });
 }
 
 function key(cell) {
   if (cell.dataset.number !== undefined) return Number(cell.dataset.number);
-  return cell.textContent.trim();
+  const text = cell.textContent.trim();
+  return cell.className === "number" && text !== "" ? Number.parseFloat(text) : text;
 }
 
 function compare(a, b, sign) {
@@ -245,7 +249,7 @@ function filter(tools) {
     `${shown} of ${rows.length} rows${boxes.length ? `, ${drawn} drawn${most}` : ""}`;
 }
 
-for (const tools of document.querySelectorAll(".tools")) {
+for (const tools of document.querySelectorAll(".tools[data-table]")) {
   tools.addEventListener("input", (event) => event.target.matches(".series") || filter(tools));
   filter(tools);
 }

@@ -143,7 +143,7 @@ def _choice(part: StreamPart, name: str) -> str:
         return ""
     boxes = [Box(each.label, each.look.colour, each.drawn) for each in part.groups]
     if part.results is None:
-        labels = "".join(box.html(named=True) for box in boxes)
+        labels = "".join(f'<label class="draw">{box}{escape(box.label)}</label>' for box in boxes)
         chooser = f"<fieldset><legend>Methods shown in the figures</legend>{labels}</fieldset>"
     else:
         chooser = table_html(part.results, f"{name}-rows", picks=_picks(part.results), boxes=boxes)
@@ -151,6 +151,7 @@ def _choice(part: StreamPart, name: str) -> str:
         return chooser
     series = [
         {"label": each.label, "title": each.title, "remarks": [*each.remarks.values()]}
+        | {"size": each.remarks.get("memory"), "free": each.knobs["memory"] is None}
         | {"color": each.look.colour, "strokeDash": each.look.dash, "shape": each.look.shape}
         for each in part.groups
     ]

@@ -51,6 +51,13 @@ def results_table(
     return table_of("Results", rows, notes)
 
 
+def of_one_stream(groups: Sequence[RunGroup], metrics: Sequence[str]) -> Table:
+    """Tabulate groups of one stream, beside a whole table that has the notes."""
+    whole = results_table(groups, metrics=metrics)
+    kept = [index for index, name in enumerate(whole.columns) if name != "Stream"]
+    return replace(only(whole, kept), notes=())
+
+
 def option_cells(groups: Sequence[RunGroup]) -> list[dict[str, Cell]]:
     """Write what distinguishes groups besides stream and method, by column: the scale, options and
     data."""
