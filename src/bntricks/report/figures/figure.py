@@ -58,6 +58,8 @@ class Figure:
     """Whether a page shows it only on demand, because it is long."""
     drawn: frozenset[str] | None = None
     """Labels of the groups in the chart; None if it has all of them."""
+    common: str = ""
+    """The end of the title that is about the groups in the chart."""
 
     @property
     def drawn_rows(self) -> list[Row]:
@@ -132,9 +134,10 @@ def of_stream(
     """Add the stream to a figure's name and title."""
     shown = [each for each in groups if each.drawn]
     drawn = None if len(shown) == len(groups) else frozenset(each.label for each in shown)
-    whole = with_remark(titled(title, shown), ", ".join(shared_remarks(groups)))
+    plain = f"{title}, {stream_title(groups[0].stream)}"
+    common = f" {cut_down_label(shown)}".rstrip() + with_remark("", ", ".join(shared_remarks(groups)))
     name = f"{kind}-{groups[0].stream}"
-    return Figure(name, whole, text, chart, rows, drawn=drawn, **more)
+    return Figure(name, plain + common, text, chart, rows, drawn=drawn, common=common, **more)
 
 
 def base(groups: Sequence[RunGroup], rows: list[Row], **channels: Any) -> Any:

@@ -60,6 +60,15 @@ SHAPES = (
 )
 SOLID, PLAIN = (1, 0), (6, 3)
 DASHES = (SOLID, (2, 2), (8, 2, 2, 2))
+INK, PAPER, RAIL = "#1b1f24", "#ffffff", "#d0d7de"
+"""Of figures outside of pages: what is written, what it is written on, and the grid."""
+DARK = (
+    "<style>@media (prefers-color-scheme: dark) {"
+    f'[fill="{INK}"] {{ fill: #e6e9ed; }} [stroke="{INK}"] {{ stroke: #e6e9ed; }} '
+    f'svg {{ color: #e6e9ed; }} [stroke="{RAIL}"] {{ stroke: #3a434d; }} '
+    f'svg > [fill="{PAPER}"] {{ fill: #14181d; }} }}</style>'
+)
+"""How a picture in a file follows a reader's dark scheme."""
 
 
 @dataclass(frozen=True, slots=True)

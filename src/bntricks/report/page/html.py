@@ -16,14 +16,12 @@ from typing import Any
 
 import vl_convert
 
-from bntricks.report.figures.figure import VEGA_LITE, Figure
+from bntricks.report.figures.figure import VEGA_LITE, Figure, Row
 from bntricks.report.tables.table import WIDE, Cell, Table, plain_cell
 
 BATCH = re.compile(r"\bB_(t_mix|t|M|p|b)\b")
-PARSED = re.compile(r"-?\d+(\.\d+)?")
-"""The number that a script reads off a cell's text."""
-HALF = 0.005
-"""Of the last digit of most numbers as printed."""
+PARSED = re.compile(r"(-?\d+(?:\.(\d+))?)")
+"""The number that a script reads off a cell's text, and its decimals."""
 LONG_HEAD = 16
 EXPORT = "window.vegaEmbed = vegaEmbed;"
 MANY_COLUMNS, TOO_MANY = 9, 12
@@ -32,20 +30,6 @@ TALL = 15
 """Rows of a table; one of more scrolls in its frame, and says so."""
 DIGITS = 2
 """Of numbers in packed data."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A box beside a row that draws it in the figures of its section."""
-
-    label: str
-    colour: str
-    checked: bool
-
-    def __str__(self) -> str:
-        name, on = escape(self.label), " checked" * self.checked
-        box = f'<input type="checkbox" class="series" value="{name}"{on}>'
-        return f'{box}<i style="background:{self.colour}"></i>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +103,19 @@ def table_html(
     name: str,
     *,
     picks: Sequence[str] = (),
-    boxes: Sequence[Box] = (),
     cards: bool = False,
+    choosing: bool = False,
 ) -> str:
     """Render a table that scripts may sort and filter, and that reads well without them. `picks`
-    are columns, each with a list to choose its values from; `boxes` are set before its rows. The
-    rows of `cards` wrap, and on a phone each is a card."""
-    tools = _tools(table, name, picks, choosing=bool(boxes)) if picks or boxes else ""
-    head = "<td>Drawn</td>" * bool(boxes)
-    head += "".join(_head(table, index) for index in range(len(table.columns)))
+    are columns, each with a list to choose its values from. The rows of `cards` can be linked to
+    and wrap, and on a phone each is a card. If `choosing`, a script sets boxes before the rows."""
+    tools = _tools(table, name, picks, choosing=choosing) if picks or choosing else ""
+    head = "".join(_head(table, index) for index in range(len(table.columns)))
     names = table.columns if cards else ("",) * len(table.columns)
-    first = [f'<td class="draw">{box}</td>' for box in boxes] or [""] * len(table.rows)
+    link = f' id="{escape(name)}-{{}}"' * cards
     body = "".join(
-        f'<tr id="{escape(name)}-{number}">{box}{"".join(map(_cell, row, names))}</tr>'
-        if cards
-        else f"<tr>{box}{''.join(map(_cell, row, names))}</tr>"
-        for number, (box, row) in enumerate(zip(first, table.rows, strict=True), start=1)
+        f"<tr{link.format(number)}>{''.join(map(_cell, row, names))}</tr>"
+        for number, row in enumerate(table.rows, start=1)
     )
     kind = "sortable cards" if cards else "sortable"
     return tools * bool(table.rows) + _framed(table, name, kind, f"<tr>{head}</tr>", body)
@@ -171,41 +152,51 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
     rows = len(table.rows)
     more = f'<p class="note">{rows} rows: scroll within the frame for all of them.</p>'
     return (
-        f'{more * (rows > TALL)}<div class="scroll{" tall" * (rows > TALL)}" tabindex="0" '
+        f'{more * (rows > TALL and bool(body))}<div class="scroll{" tall" * (rows > TALL)}" tabindex="0" '
         f'role="region" aria-label="{title}"><table id="{escape(name)}" class="{kind}">'
         f"<caption>{title}</caption>"
         f"<thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}"
     )
 
 
-def figure_html(figure: Figure) -> str:
-    """Render a chart with its description and its numbers."""
+def figure_html(figure: Figure, packed: dict[str, str] | None = None) -> str:
+    """Render a chart with its description and its numbers. If a reader chooses what it draws, a
+    script fills in the numbers, from those of all rows; `packed` has those of earlier figures."""
     chart = {key: value for key, value in figure.spec.items() if key != "$schema"}
     rows = tuple(tuple(map(plain_cell, row.values())) for row in figure.drawn_rows)
     table = Table(figure.title, tuple(figure.rows[0]), rows)
-    numbers = table_html(table, f"{figure.name}-numbers")
+    if figure.drawn is None:
+        numbers, source, script = table_html(table, f"{figure.name}-numbers"), "", ""
+    else:
+        heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.columns)
+        numbers = _framed(table, f"{figure.name}-numbers", "plain", f"<tr>{heads}</tr>", "")
+        text, name = _packed(_by_column(figure.rows)), f"{figure.name}-rows"
+        source = ({} if packed is None else packed).setdefault(text, name)
+        script = _text_script(name, text) * (source == name)
     picks = any(param["name"] == "pick" for param in chart.get("params", ()))
     usage = "Hover for values" + (", click a name to pick it out." if picks else ".")
-    title = "" if figure.folded else f"<h3>{escape(figure.title)}</h3>"
+    title = "" if figure.folded else f"<h3>{_title(figure)}</h3>"
     content = (
         f"<figure><figcaption>{title}"
         f'<p>{escape(figure.text)} <span class="note">{usage}</span></p></figcaption>'
-        f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec"></div>'
-        f"{data_script(f'{figure.name}-spec', chart)}{_all_rows(figure)}"
+        f'<div class="chart" id="{figure.name}" data-spec="{figure.name}-spec" '
+        f'data-rows="{source}"></div>{data_script(f"{figure.name}-spec", chart)}{script}'
         f"{details('Numbers of this figure', numbers)}</figure>"
     )
-    return details(figure.title, content) if figure.folded else content
+    folded = f"<details><summary>{_title(figure)}</summary>{content}</details>"
+    return folded if figure.folded else content
 
 
-def _all_rows(figure: Figure) -> str:
-    """Pack the numbers of all groups, by column, if the chart has but some of them."""
-    if figure.drawn is None:
-        return ""
-    # Ends of bands follow from the deviation.
-    names = [name for name in figure.rows[0] if name not in ("low", "high")]
-    return packed_script(
-        f"{figure.name}-rows", {name: [row.get(name) for row in figure.rows] for name in names}
-    )
+def _title(figure: Figure) -> str:
+    """Render the title, whose end a script replaces if a reader chooses what is drawn."""
+    plain = escape(figure.title.removesuffix(figure.common))
+    return f'{plain}<span id="{figure.name}-common">{escape(figure.common)}</span>'
+
+
+def _by_column(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Turn rows into columns, without the ends of bands, which follow from the deviation."""
+    names = [name for name in rows[0] if name not in ("low", "high")]
+    return {name: [row.get(name) for row in rows] for name in names}
 
 
 def details(summary: str, content: str) -> str:
@@ -222,8 +213,15 @@ def data_script(name: str, value: Any) -> str:
 
 def packed_script(name: str, value: Any) -> str:
     """Embed data for scripts that unpack it when it is needed, rounded and compressed."""
-    content = zlib.compress(json.dumps(_rounded(value), separators=(",", ":")).encode(), 9)
-    text = base64.b64encode(content).decode()
+    return _text_script(name, _packed(value))
+
+
+def _packed(value: Any) -> str:
+    text = json.dumps(_rounded(value), separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _text_script(name: str, text: str) -> str:
     return f'<script type="text/plain" id="{escape(name)}">{text}</script>'
 
 
@@ -252,7 +250,8 @@ def _cell(cell: Cell, head: str) -> str:
         long = ' class="long"' if len(cell.text) > WIDE else ""
         return f"<td{long}{own}>{text}</td>"
     shown = PARSED.match(cell.text)
-    same = shown is not None and abs(float(shown[0]) - cell.number) < HALF
+    digits = len(shown[2] or "") if shown else 0
+    same = shown is not None and abs(float(shown[1]) - cell.number) <= 0.501 * 10**-digits
     behind = "" if same else f' data-number="{cell.number:.6g}"'
     return f'<td class="number"{own}{behind}>{text}</td>'
 

@@ -54,6 +54,10 @@ async function draw(place) {
       return;
     }
   }
+  if (place.dataset.rows) {
+    const [rows] = Object.values(spec.datasets).filter((own) => !("end" in (own[0] ?? {})));
+    tabulate(document.getElementById(`${place.id}-numbers`), rows);
+  }
   if (spec.facet) {
     spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));
   } else if (spec.concat) {
@@ -84,7 +88,8 @@ async function choose(spec, room, place, labels) {
   let rows = null;
   if (all) {
     series = named((await unpack(all.id)).filter((each) => labels.includes(each.label)));
-    rows = await rowsOf(place.id, new Map(series.map((each) => [each.label, each])), spec);
+    document.getElementById(`${place.id}-common`).textContent = inCommon(series);
+    rows = await rowsOf(place.dataset.rows, new Map(series.map((each) => [each.label, each])), spec);
     room.name = 6.6 * Math.max(0, ...series.map((each) => each.name.length));
   }
   let count = 0;
@@ -99,26 +104,35 @@ async function choose(spec, room, place, labels) {
     spec.layer = spec.layer.filter((layer) => !["ends", "leaders"].includes(layer.name));
   }
   rescale(spec, series);
-  if (rows) {
-    fit(spec, rows);
-    tabulate(document.getElementById(`${place.id}-numbers`), rows);
-  }
+  if (rows) fit(spec, rows);
   return count > 0;
 }
 
-/* Names leave out what all of them would say. */
-function named(series) {
+/* Names leave out what the title says of all of them. */
+function shared(series) {
   const lacks = (each, text) => each.free && series.some((other) => other.size === text);
-  const common = (text) => series.length > 1 &&
-    series.every((each) => each.remarks.includes(text) || lacks(each, text));
+  const remarks = [...new Set(series.flatMap((each) => each.remarks))];
+  return series.length < 2 ? [] : remarks.filter((text) =>
+    series.every((each) => each.remarks.includes(text) || lacks(each, text)));
+}
+
+function inCommon(series) {
+  const cut = series.filter((each) => each.cut).length;
+  const data = cut === 0 ? "" : cut < series.length ? " (partly cut-down data)" : " (cut-down data)";
+  const remarks = shared(series).join(", ");
+  return data + (remarks ? ` (${remarks})` : "");
+}
+
+function named(series) {
+  const common = shared(series);
   return series.map((each) => {
-    const remarks = each.remarks.filter((text) => !common(text)).join(", ");
+    const remarks = each.remarks.filter((text) => !common.includes(text)).join(", ");
     return { ...each, name: remarks ? `${each.title} (${remarks})` : each.title };
   });
 }
 
 async function rowsOf(id, series, spec) {
-  const columns = await unpack(`${id}-rows`);
+  const columns = await unpack(id);
   const keys = Object.keys(columns);
   const letters = Math.floor((spec.spec?.width ?? 200) / 6.6);
   const lines = new RegExp(`(.{1,${letters}})(?:\\s+|$)`, "g");
@@ -181,18 +195,40 @@ function chosen(section) {
   return drawVisible();
 }
 
-for (const section of document.querySelectorAll("section:has(input.series)")) {
-  for (const box of section.querySelectorAll("td input.series")) box.ariaLabel = `draw ${box.value}`;
+/* Boxes before the rows of a table, whose rows are in the order of the series. */
+async function setBoxes(section) {
+  const table = section.querySelector(".chooser table");
+  if (!table) return;
+  const head = Object.assign(document.createElement("th"), { textContent: "Drawn", scope: "col" });
+  table.tHead.rows[0].prepend(head);
+  const series = await unpack(`${section.id}-series`);
+  [...table.tBodies[0].rows].forEach((row, index) => {
+    const { label, color, drawn } = series[index];
+    const cell = row.insertCell(0);
+    const box = document.createElement("input");
+    Object.assign(box, { type: "checkbox", className: "series", value: label, defaultChecked: drawn });
+    box.ariaLabel = `draw ${label}`;
+    const mark = document.createElement("i");
+    mark.style.background = color;
+    cell.className = "draw";
+    cell.append(box, mark);
+  });
+}
+
+async function letChoose(section) {
+  await setBoxes(section);
+  const tools = section.querySelectorAll(".tools[data-table]");
+  tools.forEach(filter);
   section.addEventListener("change", (event) => {
     if (!event.target.matches("input.series")) return;
-    section.querySelectorAll(".tools[data-table]").forEach(filter);
+    tools.forEach(filter);
     chosen(section);
   });
   section.querySelector(".draw-shown")?.addEventListener("click", () => {
     const rows = [...section.querySelectorAll(".chooser tbody tr")];
     const first = rows.filter((row) => !row.hidden).slice(0, MOST);
     for (const row of rows) row.querySelector("input").checked = first.includes(row);
-    section.querySelectorAll(".tools[data-table]").forEach(filter);
+    tools.forEach(filter);
     chosen(section);
   });
 }
@@ -224,8 +260,8 @@ function sort(table, index) {
 }
 
 for (const table of document.querySelectorAll("main table.sortable")) {
-  [...table.tHead.rows[0].cells].forEach((head, index) => {
-    head.querySelector("button")?.addEventListener("click", () => sort(table, index));
+  [...table.tHead.rows[0].cells].forEach((head) => {
+    head.querySelector("button")?.addEventListener("click", () => sort(table, head.cellIndex));
   });
 }
 
@@ -259,7 +295,9 @@ const places = [...document.querySelectorAll(".chart")];
 const drawVisible = () => Promise.all(
   places.filter((p) => p.clientWidth && views.get(p)?.width !== p.clientWidth).map(draw),
 );
-drawVisible().then(() => document.documentElement.classList.add("ready"));
+const choosers = [...document.querySelectorAll("section:has(.series, .chooser)")];
+Promise.all(choosers.map(letChoose)).then(drawVisible)
+  .then(() => document.documentElement.classList.add("ready"));
 document.addEventListener("toggle", drawVisible, true);
 
 let waiting;

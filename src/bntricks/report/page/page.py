@@ -10,7 +10,6 @@ from bntricks.report.build import Report, StreamPart
 from bntricks.report.commands import caveat, run_command
 from bntricks.report.groups import RunGroup, stream_title
 from bntricks.report.page.html import (
-    Box,
     Section,
     details,
     figure_html,
@@ -93,7 +92,8 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section("verdicts", report.verdict_table.title, table + figure)
     yield Section("results", "Results", _results(report))
     for index, part in enumerate(report.streams, start=1):
-        figures = "".join(map(figure_html, part.figures))
+        packed: dict[str, str] = {}
+        figures = "".join(figure_html(figure, packed) for figure in part.figures)
         if part.classes is not None:
             table = table_html(part.classes, f"classes-{index}")
             figures += details("Accuracy of each class", table)
@@ -141,21 +141,28 @@ def _choice(part: StreamPart, name: str) -> str:
     """Render boxes for the methods in the figures of a part; for very many, a table with filters."""
     if len(part.groups) < 2:
         return ""
-    boxes = [Box(each.label, each.look.colour, each.drawn) for each in part.groups]
     if part.results is None:
-        labels = "".join(f'<label class="draw">{box}{escape(box.label)}</label>' for box in boxes)
+        labels = "".join(
+            f'<label class="draw"><input type="checkbox" class="series" value="{label}"'
+            f'{" checked" * each.drawn}><i style="background:{each.look.colour}"></i>{label}</label>'
+            for each in part.groups
+            for label in [escape(each.label)]
+        )
         chooser = f"<fieldset><legend>Methods shown in the figures</legend>{labels}</fieldset>"
     else:
-        chooser = table_html(part.results, f"{name}-rows", picks=_picks(part.results), boxes=boxes)
+        table = part.results
+        table = table_html(table, f"{name}-rows", picks=_picks(table), choosing=True)
+        chooser = f'<div class="chooser">{table}</div>'
     if all(each.drawn for each in part.groups):
         return chooser
     series = [
         {"label": each.label, "title": each.title, "remarks": [*each.remarks.values()]}
         | {"size": each.remarks.get("memory"), "free": each.knobs["memory"] is None}
         | {"color": each.look.colour, "strokeDash": each.look.dash, "shape": each.look.shape}
+        | {"drawn": each.drawn, "cut": each.cut_down}
         for each in part.groups
     ]
-    return f'<div class="chooser">{chooser}</div>{packed_script(f"{name}-series", series)}'
+    return chooser + packed_script(f"{name}-series", series)
 
 
 def _runs(group: RunGroup) -> str:
