@@ -16,7 +16,7 @@ from typing import Any
 
 from bntricks.errors import UserError, counted
 from bntricks.paper import STREAMS, Side, load_reported
-from bntricks.report.figures.looks import Look, counterpart, looks
+from bntricks.report.figures.looks import NO_LOOK, Look, counterpart, looks
 from bntricks.report.records import by_seed, unique
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import drawable
@@ -29,7 +29,7 @@ _OF_MEMORY = {*Config.options(of="memory")}
 TITLES = {"correct": "Correction", "data": "Images", "recalibrate": "Recalibration"}
 TITLES |= {"hyper": "Hyper-parameters", "lr": "lr"}
 """Of columns whose option has another name."""
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = re.compile(r"(\d+(?:\.\d+)?)")
 MOST_DRAWN = 12
 """Series of a figure."""
 _FIRST = ("norm", "correct", "epochs", "memory")
@@ -55,7 +55,7 @@ class RunGroup:
     """The options that comparable groups share, whatever their methods and memories."""
     store: str | None
     """The options of the memory that comparable groups share; None without a memory."""
-    look: Look = Look()
+    look: Look = NO_LOOK
     """The same in every figure of a report."""
     remarks: dict[str, str] = field(default_factory=dict)
     """What the label has beside the method's name, by option."""
@@ -151,7 +151,9 @@ def columns(groups: Sequence[RunGroup]) -> dict[str, list[str]]:
     first = [key for key in _FIRST if key in telling]
     rest = [key for key in groups[0].knobs if key in telling and key not in first]
     several = len(rest) > MOST_OTHER
-    found = {option_title(key): option_values(key, groups) for key in [*first, *rest * (not several)]}
+    found = {
+        option_title(key): option_values(key, groups) for key in [*first, *rest * (not several)]
+    }
     if several:
         found[OTHER] = [
             ", ".join(text for key, text in each.remarks.items() if key not in _FIRST)
@@ -199,7 +201,10 @@ def shared_remarks(groups: Sequence[RunGroup]) -> list[str]:
         text
         for key, text in known.items()
         # What has no memory has none of another size.
-        if all(e.remarks.get(key) == text or (key, e.knobs["memory"]) == ("memory", None) for e in shown)
+        if all(
+            e.remarks.get(key) == text or (key, e.knobs["memory"]) == ("memory", None)
+            for e in shown
+        )
     ]
 
 
@@ -305,11 +310,7 @@ def _telling(groups: Sequence[RunGroup]) -> list[set[str]]:
             for scope in scopes(own, key):
                 values.setdefault((key, scope), set()).add(repr(value))
     return [
-        {
-            key
-            for key in own.knobs
-            if any(len(values[key, scope]) > 1 for scope in scopes(own, key))
-        }
+        {key for key in own.knobs if any(len(values[key, scope]) > 1 for scope in scopes(own, key))}
         for own in groups
     ]
 
@@ -361,7 +362,8 @@ def _knob_text(key: str, value: Any) -> str:
 
 def _order(each: RunGroup) -> tuple[Any, ...]:
     rank = _paper_order().get(each.method, len(_paper_order()))
-    numbers = [float(part) if part.isdecimal() else part for part in _NUMBERS.split(each.label)]
+    parts = _NUMBERS.split(each.label)  # every second part is a number
+    numbers = [float(part) if place % 2 else part for place, part in enumerate(parts)]
     return each.stream, rank, each.method, each.knobs["memory"] or 0, numbers
 
 

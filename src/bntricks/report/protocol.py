@@ -142,8 +142,7 @@ def is_smoke(study: Study, scale: ScaleName, side: Side, group: RunGroup) -> boo
     if "smoke" not in study.scale:
         return False
     smoke, wanted = (
-        {**DEFAULTS, **study.values(each, side.stream, side.variant)}
-        for each in ("smoke", scale)
+        {**DEFAULTS, **study.values(each, side.stream, side.variant)} for each in ("smoke", scale)
     )
     telling = {key for key in smoke if smoke[key] != wanted[key]}
     telling -= MEMORY if group.knobs["memory"] is None else set()

@@ -164,7 +164,7 @@ def over_options(result: SearchResult) -> Figure | None:
     rows: list[Row] = []
     for cell in cells:
         acc, spread = cell.acc or 0.0, cell.sd or 0.0
-        row = {name: drawable(worded(value)) for name, value in cell.knobs.items()}
+        row: Row = {name: drawable(worded(value)) for name, value in cell.knobs.items()}
         row |= {"acc": acc, "low": acc - spread, "high": acc + spread, "sd": cell.sd}
         mark = "best" if cell is result.best else "others"
         rows.append({**row, "cell": drawable(str(cell)), "shown": mark, "seeds": len(cell.records)})

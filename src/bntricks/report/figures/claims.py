@@ -53,7 +53,8 @@ def verdict_chart(
         text += f" {counted(without, 'claim')} of single seeds, without intervals: see the table."
     whole = alt.concat(*drawn, columns=1)
     claims = {row["claim"] for row in rows}
-    return Figure("differences", title, text, whole, rows, folded=len(claims) > MOST_SHOWN)
+    folded = len(claims) > MOST_SHOWN
+    return Figure("differences", title, text, whole, rows, beside=25.0, folded=folded)
 
 
 def _panel(rows: list[Row], title: str, looks: Mapping[str, tuple[str, str]]) -> Any:

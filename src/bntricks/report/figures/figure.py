@@ -72,7 +72,9 @@ class Figure:
         spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
         # How much room names need, for whoever shows the chart in more or less of it.
-        names = {str(row[key]) for row in self.drawn_rows for key in ("label", "shown") if key in row}
+        names = {
+            str(row[key]) for row in self.drawn_rows for key in ("label", "shown") if key in row
+        }
         room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
         room["beside"] = self.beside
         # Dashes would fray the symbols of a legend.
@@ -135,7 +137,9 @@ def of_stream(
     shown = [each for each in groups if each.drawn]
     drawn = None if len(shown) == len(groups) else frozenset(each.label for each in shown)
     plain = f"{title}, {stream_title(groups[0].stream)}"
-    common = f" {cut_down_label(shown)}".rstrip() + with_remark("", ", ".join(shared_remarks(groups)))
+    common = f" {cut_down_label(shown)}".rstrip() + with_remark(
+        "", ", ".join(shared_remarks(groups))
+    )
     name = f"{kind}-{groups[0].stream}"
     return Figure(name, plain + common, text, chart, rows, drawn=drawn, common=common, **more)
 

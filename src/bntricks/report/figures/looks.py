@@ -1,6 +1,6 @@
 """The looks of methods: one colour for each, which is the same in every figure everywhere. A method
-and its BN Tricks form share hue and shape, and the plain one is dashed; variants of one method share
-its colour and differ in shape or dash."""
+and its BN Tricks form share hue and shape, and the plain one is dashed; variants of one method
+share its colour and differ in shape or dash."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,17 @@ COLOURS = {
 """Of the paper's other methods and of the controls; no two share one."""
 SPARE = ("#F86111", "#AB6C6E", "#B74BC2", "#C2206A", "#6851C3", "#0E7F9B", "#A07C5B")
 """For methods that nobody chose a colour for: their name decides."""
-RAMP = ("#6A5ACD", "#4F6BD0", "#3B7BC0", "#2A88A4", "#1F9285", "#3C9A5F", "#74983A", "#A88E22", "#CC7A1E")
+RAMP = (
+    "#6A5ACD",
+    "#4F6BD0",
+    "#3B7BC0",
+    "#2A88A4",
+    "#1F9285",
+    "#3C9A5F",
+    "#74983A",
+    "#A88E22",
+    "#CC7A1E",
+)
 """For the variants of a method that is alone, in their order."""
 SHAPES = (
     "circle",
@@ -78,6 +88,10 @@ class Look:
     shape: str = SHAPES[0]
 
 
+NO_LOOK = Look()
+"""Until a group is seen beside others."""
+
+
 def looks(names: Sequence[tuple[str, str]]) -> list[Look]:
     """Choose the look of each method and variant. Those whose counterpart with or without BN Tricks
     is here come first, so that they have shapes that nothing else has. Variants of a single method
@@ -85,7 +99,11 @@ def looks(names: Sequence[tuple[str, str]]) -> list[Look]:
     known = {*names}
     if len({method for method, _ in names}) == 1 < len(names):
         return [
-            Look(RAMP[index * (len(RAMP) - 1) // (len(names) - 1)], SOLID, SHAPES[index % len(SHAPES)])
+            Look(
+                RAMP[index * (len(RAMP) - 1) // (len(names) - 1)],
+                SOLID,
+                SHAPES[index % len(SHAPES)],
+            )
             for index in range(len(names))
         ]
     paired = [(counterpart(method), variant) in known for method, variant in names]

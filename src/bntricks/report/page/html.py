@@ -151,8 +151,9 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
         return notes
     rows = len(table.rows)
     more = f'<p class="note">{rows} rows: scroll within the frame for all of them.</p>'
+    tall = " tall" * (rows > TALL)
     return (
-        f'{more * (rows > TALL and bool(body))}<div class="scroll{" tall" * (rows > TALL)}" tabindex="0" '
+        f'{more * bool(tall and body)}<div class="scroll{tall}" tabindex="0" '
         f'role="region" aria-label="{title}"><table id="{escape(name)}" class="{kind}">'
         f"<caption>{title}</caption>"
         f"<thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}"
@@ -264,9 +265,7 @@ def _form_cell(cell: Cell, kind: str) -> str:
 
 def _tools(table: Table, name: str, picks: Sequence[str], *, choosing: bool) -> str:
     """Render what filters rows and, if they have boxes, draws those that are left."""
-    draw = (
-        '<button type="button" class="draw-shown">Draw the first dozen shown</button>' * choosing
-    )
+    draw = '<button type="button" class="draw-shown">Draw the first dozen shown</button>' * choosing
     return (
         f'<div class="tools" data-table="{escape(name)}">'
         f'<label>Rows with <input type="search" placeholder="any text"></label>'

@@ -1,6 +1,6 @@
-"""The leaderboard: every row of a report with a dot for each of its runs, which leads to the run. Two
-rows that are picked are compared seed by seed. The page's script computes only what depends on the
-reader's choice; its numbers are those of the records."""
+"""The leaderboard: every row of a report with a dot for each of its runs, which leads to the run.
+Two rows that are picked are compared seed by seed. The page's script computes only what depends on
+the reader's choice; its numbers are those of the records."""
 
 from collections.abc import Sequence
 from html import escape
@@ -26,10 +26,10 @@ ALWAYS = ("norm", "correct", "epochs")
 """Options that are columns even if they are the same everywhere."""
 FURTHER = ("last_task", "average_incremental")
 NOTE = (
-    "Differences are A minus B over the seeds that both have, with Student's 95% interval. Above or "
-    f"below: the interval leaves out 0, over at least {SEEDS_TO_CONFIRM} seeds. Suggested: over "
-    f"fewer, but at least {FEWEST_SEEDS}. Each is one comparison, not adjusted for others, and rows "
-    "that are picked because they look far apart look further apart than they are."
+    "Differences are A minus B over the seeds that both have, with Student's 95% interval. Above "
+    f"or below: the interval leaves out 0, over at least {SEEDS_TO_CONFIRM} seeds. Suggested: over "
+    f"fewer, but at least {FEWEST_SEEDS}. Each is one comparison, not adjusted for others, and "
+    "rows that are picked because they look far apart look further apart than they are."
 )
 
 
@@ -56,7 +56,9 @@ def leaderboard_html(report: Report, home: str) -> str:
         Section("compare", "Two rows compared", pair),
         Section("one-run", "One run", run + packed_script("board", _data(report))),
     ]
-    return page_html(f"Leaderboard, {report.title}", summary, sections, report.command, charts=False)
+    return page_html(
+        f"Leaderboard, {report.title}", summary, sections, report.command, charts=False
+    )
 
 
 def _data(report: Report) -> dict[str, Any]:
@@ -64,6 +66,7 @@ def _data(report: Report) -> dict[str, Any]:
     metrics = list(dict.fromkeys((*SHOWN, *report.metrics, *FURTHER)))
     facets = _facets(groups)
     most = max(len(group.records) for group in groups)
+    quantiles = (float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) for n in range(2, most + 1))
     computed: dict[str, int] = {}
     classes: dict[str, int] = {}
     rows = [
@@ -83,7 +86,11 @@ def _data(report: Report) -> dict[str, Any]:
     return {
         "columns": [*facets],
         "metrics": [column_title(metric) for metric in metrics],
-        "t": [None, None, *(float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) for n in range(2, most + 1))],
+        "t": [
+            None,
+            None,
+            *(float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) for n in range(2, most + 1)),
+        ],
         "judged": {"fewest": FEWEST_SEEDS, "confirmed": SEEDS_TO_CONFIRM, "digits": DIGITS},
         "defaults": {option_title(key): knob_text(value) for key, value in DEFAULTS.items()},
         "computed": [*computed],

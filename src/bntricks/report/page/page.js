@@ -62,7 +62,7 @@ async function draw(place) {
     spec.columns = Math.max(1, Math.floor(width / (spec.spec.width + room.beside)));
   } else if (spec.concat) {
     spec.columns = width < 900 ? 1 : 2;
-    for (const panel of spec.concat) panel.width = width / spec.columns - 25;
+    for (const panel of spec.concat) panel.width = width / spec.columns - room.beside;
   } else {
     spec.width = "container";
   }

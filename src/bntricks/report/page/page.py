@@ -138,20 +138,21 @@ def _picks(results: Table) -> list[str]:
 
 
 def _choice(part: StreamPart, name: str) -> str:
-    """Render boxes for the methods in the figures of a part; for very many, a table with filters."""
+    """Render boxes for the methods in the figures of a part; for very many, a table of them."""
     if len(part.groups) < 2:
         return ""
     if part.results is None:
         labels = "".join(
             f'<label class="draw"><input type="checkbox" class="series" value="{label}"'
-            f'{" checked" * each.drawn}><i style="background:{each.look.colour}"></i>{label}</label>'
+            f'{" checked" * each.drawn}><i style="background:{each.look.colour}"></i>'
+            f"{label}</label>"
             for each in part.groups
             for label in [escape(each.label)]
         )
         chooser = f"<fieldset><legend>Methods shown in the figures</legend>{labels}</fieldset>"
     else:
-        table = part.results
-        table = table_html(table, f"{name}-rows", picks=_picks(table), choosing=True)
+        picks = _picks(part.results)
+        table = table_html(part.results, f"{name}-rows", picks=picks, choosing=True)
         chooser = f'<div class="chooser">{table}</div>'
     if all(each.drawn for each in part.groups):
         return chooser

@@ -240,12 +240,12 @@ def _notes(groups: Sequence[RunGroup]) -> list[str]:
     mixed = [
         stream_title(stream)
         for stream, own in by_stream(groups).items()
-        if len({each.protocol for each in own}) > 1 or len({each.store for each in own} - {None}) > 1
+        if max(len({g.protocol for g in own}), len({g.store for g in own} - {None})) > 1
     ]
     if mixed:
         notes.append(
-            f"Several protocols on {', '.join(mixed)}: columns say where rows differ; nothing is averaged across them, and rows of different protocols are not "
-            "comparable."
+            f"Several protocols on {', '.join(mixed)}: columns say where rows differ; nothing is "
+            "averaged across them, and rows of different protocols are not comparable."
         )
     notes += protocol_notes(groups)
     if any(group.cut_down for group in groups):
