@@ -108,6 +108,7 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
         "figures",
         "leaderboard.html",
         "measurements.csv",
+        "runs.csv",
         files.WRITTEN,
         "report.html",
     }
