@@ -281,6 +281,6 @@ def _pick(table: Table, pick: str) -> str:
         values.sort(key=lambda text: cells[text] or 0)
     options = "".join(f"<option>{escape(value)}</option>" for value in values if value)
     return (
-        f'<label>{escape(pick)} <select data-column="{escape(pick)}"><option value="">all</option>'
-        f"{options}</select></label>"
+        f'<label>{escape(pick)} <select aria-label="{escape(pick)}" data-column="{escape(pick)}">'
+        f'<option value="">all</option>{options}</select></label>'
     )

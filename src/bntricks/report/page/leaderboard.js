@@ -15,7 +15,7 @@ async function lead(root) {
   const facets = data.columns.map((name, index) => ({ name, index, select: choice(name, index) }));
   const several = facets.filter(({ index }) => new Set(data.rows.map((r) => r.values[index])).size > 1);
   const search = make("input", { type: "search", placeholder: "any text" });
-  const metric = make("select", {}, data.metrics.map((name, i) => new Option(name, i)));
+  const metric = make("select", { ariaLabel: "Sorted by" }, data.metrics.map((name, i) => new Option(name, i)));
   const count = make("span", { className: "count", role: "status" });
   let picked = [];
   let limit = PAGE;
@@ -23,7 +23,7 @@ async function lead(root) {
   function choice(name, index) {
     const values = [...new Set(data.rows.map((row) => row.values[index]))];
     values.sort((a, b) => String(a).localeCompare(String(b), undefined, { numeric: true }));
-    return make("select", {}, [new Option("all", ""), ...values.map((v) => new Option(v, `=${v}`))]);
+    return make("select", { ariaLabel: name }, [new Option("all", ""), ...values.map((v) => new Option(v, `=${v}`))]);
   }
 
   tools.append(

@@ -66,7 +66,6 @@ def _data(report: Report) -> dict[str, Any]:
     metrics = list(dict.fromkeys((*SHOWN, *report.metrics, *FURTHER)))
     facets = _facets(groups)
     most = max(len(group.records) for group in groups)
-    quantiles = (float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) for n in range(2, most + 1))
     computed: dict[str, int] = {}
     classes: dict[str, int] = {}
     rows = [

@@ -189,10 +189,14 @@ function chosen(section) {
     views.get(place)?.view?.finalize();
     views.delete(place);
   }
+  limit(section);
+  return drawVisible();
+}
+
+function limit(section) {
   const boxes = [...section.querySelectorAll("input.series")];
   const count = boxes.filter((box) => box.checked).length;
   for (const box of boxes) box.disabled = boxes.length > MOST && count >= MOST && !box.checked;
-  return drawVisible();
 }
 
 /* Boxes before the rows of a table, whose rows are in the order of the series. */
@@ -217,6 +221,7 @@ async function setBoxes(section) {
 
 async function letChoose(section) {
   await setBoxes(section);
+  limit(section);
   const tools = section.querySelectorAll(".tools[data-table]");
   tools.forEach(filter);
   section.addEventListener("change", (event) => {

@@ -15,7 +15,7 @@ from bntricks.report.tables.table import SKIPPED, Cell, Table
 BOUNDS = ("joint", "sgd")
 """Upper and lower bound: all data at once, and no protection against forgetting."""
 BNT = "-bnt"
-BOLD = "Bold: the best of all rows of the same data and protocol."
+BOLD = "Bold: the best of the rows that share data and all options but the method."
 POSITIVE = "A positive BWT is not bold: tasks were hardly known right after they were learned."
 
 
