@@ -24,6 +24,10 @@ def status(out: Path = Path("runs"), /, *, watch: Switch = False, json: Json = F
 
     Reads files alone: whoever trains is not disturbed, on this machine or another.
 
+    Examples:
+
+    - `bnt status runs --watch`
+
     Parameters
     ----------
     out
