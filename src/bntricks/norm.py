@@ -284,7 +284,11 @@ def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     """Set φ to the population moments of these batches; give balanced data."""
     check_layers(net)
-    statistics = moments(net, batches)
+    set_moments(net, moments(net, batches))
+
+
+def set_moments(net: nn.Module, statistics: Statistics) -> None:
+    """Set φ to these moments, which must be finite."""
     if not statistics:
         raise UserError("no batches to recalibrate with: the iterable is empty or exhausted")
     for name, found in statistics.items():

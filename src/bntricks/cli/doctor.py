@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 
     from bntricks.doctor.groups import BatchesByGroup
     from bntricks.doctor.images import Photos
+    from bntricks.doctor.preprocessing import InputChange, Normalisation
+
+    Opened = tuple[
+        nn.Module,
+        BatchesByGroup,
+        Sequence[str],
+        Normalisation | None,
+        Callable[[Path], None],
+    ]
 
 
 class Selection(Options):
@@ -42,8 +51,8 @@ class Selection(Options):
     """A network of your own: package.module:function, called without arguments. It is imported
     and run."""
     weights: Path | None = None
-    """Its weights: safetensors, or a state dict saved by torch.save [default: those that --net
-    returns it with]."""
+    """Its weights: safetensors, or a checkpoint saved by torch.save, also one of Lightning, timm or
+    a compiled network [default: those that --net returns it with]."""
     classes: str | None = None
     """Its classes in the order of its outputs, as a file with a name on each line, as 'cat,dog', or
     as a JSON list [default: the class folders, sorted]."""
@@ -52,8 +61,8 @@ class Selection(Options):
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
     """Side of its images [default: what --preprocessing says, or 224]."""
     mean: Numbers = ()
-    """Mean of its pixels in [0, 1], three values, or one for grey images: `--mean 0.5 --std 0.5`
-    makes images grey [default: ImageNet's]."""
+    """Mean of the pixels in [0, 1] that it was trained with, three values, or one for grey images:
+    `--mean 0.5 --std 0.5` makes images grey. Required, unless --preprocessing says it."""
     std: Numbers = ()
     """Their standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
@@ -110,8 +119,8 @@ def diagnose(
     if out is not None:
         check_page(out, inputs=_inputs(model, selection))
     with stdout_reserved(), console.reporting() as report:
-        net, images, classes, _ = _open(model, selection)
-        diagnosis = examine(net, images, size=selection.batch, report=report)
+        net, images, classes, normalised, _ = _open(model, selection)
+        diagnosis = examine(net, images, normalised=normalised, size=selection.batch, report=report)
     if out is not None:
         diagnosis.write_page(out, command=command_line(["bnt", *sys.argv[1:]]))
     if json:
@@ -123,6 +132,8 @@ def diagnose(
         fitting = [classes[label] for label in diagnosis.fitting_order]
         order = quoted(encoding.dumps(fitting, ensure_ascii=False))
         console.say(f"an order of classes that fits the answers: --classes {order}")
+    if diagnosis.input_change is not None:
+        console.say(f"a normalisation that fits: {_flags(diagnosis.input_change)}")
     if out is not None:
         console.say(f"page written to {shown(out)}")
 
@@ -134,21 +145,27 @@ def recalibrate(
     *,
     selection: Annotated[Selection, Parameter(name="*")],
     out: Path,
+    phi: Literal["best", "balanced"] = "best",
     shrink: Switch = False,
     force: Switch = False,
     anyway: Switch = False,
     json: Json = False,
 ) -> None:
-    """Set a model's running statistics to those of balanced data, and write it to a new file.
+    """Set a model's running statistics to the best that are found, and write it to a new file.
 
-    Half of the images estimate them, the other half measure the gain. Weights stay as they are.
+    Half of the images estimate and choose them, the other half measure the gain. Weights stay as
+    they are.
 
     Parameters
     ----------
     model
         A model that bnt saved, unless --net brings one of your own.
     out
-        The new file; safetensors of the state dict for a network of your own.
+        The new file. For a network of your own it has all that --weights has, in the same layout;
+        its ending (.safetensors, .pt, .pth, .ckpt) decides about the format.
+    phi
+        `best`: statistics of data in which every class is equally frequent, or of data with the
+        share of the newest classes that is measurably better. `balanced`: the former.
     shrink
         Move the statistics only a share of the way, chosen by accuracy on the half that estimates
         them: for few images.
@@ -156,17 +173,27 @@ def recalibrate(
         Replace the file if it is there already.
     anyway
         Write the file even if classes measurably lose (old ones, those of one group, the newest,
-        or all together), or if the outputs seem to be in the wrong order.
+        or all together), if the outputs seem to be in the wrong order, or if the images seem to be
+        prepared otherwise than in training.
     json
         Print what was gained as one JSON object.
     """
     from bntricks.doctor import repair
+    from bntricks.doctor.shares import AS_IS, BALANCED
     from bntricks.doctor.verdict import losing, order_warning
 
     check_target(out, inputs=_inputs(model, selection), force=force)
     with stdout_reserved(), console.reporting() as report:
-        net, images, _, save = _open(model, selection, moves=True)
-        repaired = repair(net, images, shrink=shrink, size=selection.batch, report=report)
+        net, images, _, normalised, save = _open(model, selection, moves=True)
+        repaired = repair(
+            net,
+            images,
+            only_balanced=phi == "balanced",
+            shrink=shrink,
+            normalised=normalised,
+            size=selection.batch,
+            report=report,
+        )
     before, after, order = repaired.before, repaired.after, repaired.order
     changes = (
         ("old", before.old, after.old, after.old_difference),
@@ -179,18 +206,31 @@ def recalibrate(
             f"right, and {order.fitting_accuracy:.1f}% would be in another; nothing was written: "
             "bnt diagnose names an order that fits, or add --anyway"
         )
+    if (change := repaired.input_change) is not None and not anyway:
+        raise UserError(
+            "the images seem to be prepared otherwise than in training, and statistics of a wrong "
+            "input are wrong for the right one; nothing was written: give the mean and standard "
+            f"deviation of its training, such as {_flags(change)}, or add --anyway if these are "
+            "right and it is to be adapted to such images"
+        )
+    if after.statistics == AS_IS:
+        raise UserError(
+            "its own statistics are measurably better than balanced ones, and no others are better "
+            "still; nothing was written: keep the file you have, or add --phi balanced"
+        )
     lost = losing(after)
     if lost and not anyway:
         raise UserError(
-            f"balanced statistics would cost accuracy: {', '.join(lost)}; nothing was written: "
-            "keep the file you have, or add --anyway"
+            f"{after.statistics} statistics would cost accuracy: {', '.join(lost)}; nothing was "
+            "written: keep the file you have, or add --anyway"
         )
     with held(out, wait=True):
         check_target(out, force=force)
         save(out)
     if json:
         gained = {name: asdict(difference) for name, _, _, difference in changes}
-        print_json({"gained": gained, "share": repaired.share, "path": str(out)})
+        found = {"statistics": after.statistics, "share": repaired.share, "path": str(out)}
+        print_json({"gained": gained, **found})
         return
     header = ["classes", "before, %", "after, %", "points", "95% interval"]
     rows = [
@@ -198,8 +238,10 @@ def recalibrate(
         for name, was, now, difference in changes
     ]
     console.show(header, rows)
+    if after.statistics != BALANCED:
+        console.say(f"φ is that of samples of which {after.statistics}: measurably better")
     if shrink:
-        console.say(f"φ is {100 * repaired.share:.0f}% of the way to the balanced statistics")
+        console.say(f"φ is {100 * repaired.share:.0f}% of the way to these statistics")
     if not after.all_difference.sign:
         console.say("no measurable change over all classes")
     if order is not None:
@@ -209,13 +251,13 @@ def recalibrate(
     console.say(f"written to {shown(out)}")
 
 
-def _open(
-    model: Path | None, selection: Selection, *, moves: bool = False
-) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
-    """Open the network, its images, its classes if given, and a function that writes it. A network
-    whose φ must not move is refused if it is to be recalibrated."""
+def _open(model: Path | None, selection: Selection, *, moves: bool = False) -> Opened:
+    """Open the network, its images, its classes and how pixels are normalised if these are given,
+    and a function that writes it. A network whose φ must not move is refused if it is to be
+    recalibrated."""
     from bntricks.doctor.model import model_images
-    from bntricks.doctor.user_network import open_network, save_weights
+    from bntricks.doctor.user_network import open_network
+    from bntricks.networks.weights import save_weights
 
     prepare(selection.device, selection.threads)
     import_all(selection.imports)
@@ -234,11 +276,20 @@ def _open(
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
         images = model_images(opened, _photos(selection), groups)
-        return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
+        save = partial(opened.save, memory=opened.metadata.with_memory)
+        return opened.net, images, [], None, save
     if model is not None or selection.net is None:
         raise UserError(
             "give either MODEL, or --net package.module:function, with --weights FILE unless the "
             "function returns a trained network"
+        )
+    if selection.preprocessing is None and not (selection.mean and selection.std):
+        raise UserError(
+            "it is required for a network of your own, with --std or by --preprocessing: with a "
+            "wrong one, statistics look wrong that are not; many networks for photographs were "
+            "trained with --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 (ImageNet), and pixels "
+            "from 0 to 1 are --mean 0 0 0 --std 1 1 1",
+            option="mean" if not selection.mean else "std",
         )
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
@@ -246,7 +297,7 @@ def _open(
     photos = _photos(selection)
     classes = photos.folders if selection.classes is None else listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
-    net, images = open_network(
+    net, images, checkpoint = open_network(
         selection.net,
         selection.weights,
         photos,
@@ -257,7 +308,14 @@ def _open(
         std=std,
         device=selection.device,
     )
-    return net, images, classes, partial(save_weights, net)
+    return net, images, classes, (mean, std), partial(save_weights, net, checkpoint)
+
+
+def _flags(change: InputChange) -> str:
+    """Name the right normalisation by the options that give it."""
+    from bntricks.doctor.preprocessing import listed
+
+    return f"--mean {listed(change.mean or ())} --std {listed(change.std or ())}"
 
 
 def _photos(selection: Selection) -> Photos:

@@ -8,7 +8,9 @@ batches are kept at a time.
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from math import inf
 from typing import Any
 
 import torch
@@ -26,6 +28,8 @@ BATCH_SIZE = 128
 """Samples in a batch that the doctor puts together."""
 MIN_SAMPLES = 4
 """In a group: two to estimate with, two to measure on."""
+SCANNED = 4096
+"""The most samples that φ with another share of the newest group is estimated on."""
 PASSES = 8
 """The most passes over a group's batches to repeat its smallest class."""
 
@@ -162,16 +166,27 @@ def mixed(batches_by_group: BatchesByGroup, *, size: int = BATCH_SIZE) -> Iterat
 
 
 def balanced_batches(
-    groups: Sequence[Group], batches_by_group: BatchesByGroup, size: int
+    groups: Sequence[Group],
+    batches_by_group: BatchesByGroup,
+    size: int,
+    *,
+    newest: Fraction | None = None,
 ) -> Iterator[Tensor]:
-    """Yield the batches of `mixed`, of groups that are already surveyed."""
-    classes = [len(group.classes) for group in groups]
-    total = sum(classes)
+    """Yield the batches of `mixed`, of groups that are already surveyed. With another share of the
+    newest group than the balanced one, yield as many samples as there are, at most SCANNED."""
+    weights = [len(group.classes) for group in groups]
+    steps: float = inf
+    if newest is not None:
+        parts, rest = newest.numerator, newest.denominator - newest.numerator
+        old = sum(weights[:-1])
+        weights = [n * rest for n in weights[:-1]] + [old * parts]
+        steps = -(-min(SCANNED, sum(group.samples for group in groups)) // size)
+    total = sum(weights)
     cycles = [_Cycle(group, batches_by_group[group.name]) for group in groups]
     step = 0
-    while not all(cycle.completed for cycle in cycles):
+    while step < steps and not all(cycle.completed for cycle in cycles):
         # Up to any step, a group has its exact share, rounded down, so that no share drifts.
-        counts = [size * (step + 1) * n // total - size * step * n // total for n in classes]
+        counts = [size * (step + 1) * n // total - size * step * n // total for n in weights]
         yield torch.cat([x for cycle, n in zip(cycles, counts, strict=True) for x in cycle.take(n)])
         step += 1
 

@@ -20,9 +20,7 @@ from bntricks.streams.files.image import Square, in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 ImageView = Callable[[Tensor], Tensor]
-"""A function from uint8 images [N, 3, H, W] to a network's inputs."""
-
-LUMINANCE = (0.299, 0.587, 0.114)
+"""A function from uint8 images, [N, 3, H, W] or [N, 1, H, W], to a network's inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,7 @@ def image_groups(
 
 
 def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
-    """Make a view that normalises pixels in [0, 1], of three channels or of grey."""
+    """Make a view that normalises pixels in [0, 1], of three channels or of one."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
             f"{counted(len(mean), 'mean')} and {counted(len(std), 'standard deviation')}: give "
@@ -89,10 +87,7 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
     centre, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
 
     def view(x: Tensor) -> Tensor:
-        pixels = x.float() / 255
-        if len(mean) == 1:
-            pixels = (pixels * torch.tensor(LUMINANCE).view(1, 3, 1, 1)).sum(1, keepdim=True)
-        return (pixels - centre) / spread
+        return (x.float() / 255 - centre) / spread
 
     return view
 

@@ -36,6 +36,13 @@ class Square:
     interpolation: Interpolation = "area"
     """`area` means where the photograph is larger, bilinear where it is smaller. The others are
     Pillow's, which average over all pixels that a new one covers."""
+    grey: bool = False
+    """Brightness alone, in one channel."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        return 1 if self.grey else 3, self.size, self.size
 
     @classmethod
     def of(cls, size: int | Square) -> Square:
@@ -55,10 +62,13 @@ def exact_rgb(raw: bytes, size: int) -> Pixels:
         return _planes(image.convert("RGB"))
 
 
-def square_rgb(raw: bytes, size: int | Square) -> Pixels:
-    """Decode any image, upright, and resize its centre square to [3, size, size]."""
+def square_pixels(raw: bytes, size: int | Square) -> Pixels:
+    """Decode any image, upright, and resize its centre square to [3, size, size], or to [1, size,
+    size] of grey."""
+    wanted = Square.of(size)
     with _opened(raw, FORMATS) as image:
-        return _planes(_squared(ImageOps.exif_transpose(image), Square.of(size)))
+        square = _squared(ImageOps.exif_transpose(image), wanted)
+        return _planes(square.convert("L") if wanted.grey else square)
 
 
 def _squared(image: Image.Image, wanted: Square) -> Image.Image:
@@ -106,7 +116,7 @@ def _opened(raw: bytes, formats: Sequence[str]) -> Iterator[Image.Image]:
 
 
 def _planes(image: Image.Image) -> Pixels:
-    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
+    return np.ascontiguousarray(np.atleast_3d(np.asarray(image)).transpose(2, 0, 1))
 
 
 def _rgb(image: Image.Image) -> Image.Image:
