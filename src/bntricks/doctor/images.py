@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -46,7 +47,8 @@ def image_groups(
     """Return the images of each group of class names; labels are positions in `classes`."""
     source, leave_out = photos.source, photos.leave_out
     listed = [name for group in groups for name in group]
-    _check_names(listed, photos.folders, classes)
+    nested = [name for name in listed if "/" in name and _is_folder_within(source.path, name)]
+    _check_names(listed, [*photos.folders, *nested], classes)
     if len(groups) < 2:
         raise UserError(
             "the doctor compares at least two groups: list the classes in the order they were "
@@ -132,6 +134,13 @@ def _batches(
     for block in in_blocks(files, partial(decode, source, size, remedy="skip_unreadable")):
         yield view(torch.from_numpy(block)), labels[done : done + len(block)]
         done += len(block)
+
+
+def _is_folder_within(folder: Path, name: str) -> bool:
+    """Whether this class name, which may be anybody's, names a folder in this one."""
+    return (
+        ".." not in Path(name).parts and not Path(name).is_absolute() and (folder / name).is_dir()
+    )
 
 
 def _check_names(listed: Sequence[str], folders: Collection[str], classes: Collection[str]) -> None:
