@@ -239,7 +239,9 @@ def recalibrate(
     ]
     console.show(header, rows)
     if after.statistics != BALANCED:
-        console.say(f"φ is that of samples of which {after.statistics}: measurably better")
+        console.say(
+            f"φ is of data with {after.statistics} samples: measurably better than balanced"
+        )
     if shrink:
         console.say(f"φ is {100 * repaired.share:.0f}% of the way to these statistics")
     if not after.all_difference.sign:

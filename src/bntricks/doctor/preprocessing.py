@@ -41,6 +41,10 @@ at most this."""
 EXPLAINED = 0.5
 """A change explains φ of the first layer if it leaves at most this share of its distance, and of
 what mixtures of the groups leave."""
+NEARER = 0.75
+"""A later layer comes nearer if less than this share of its distance is left."""
+ALIKE = 0.1
+"""The weight of a difference between the channels' own changes, of one between moments."""
 MOST_CHANNELS = 4
 """Of an image; other inputs are not examined."""
 MOST_IMAGES = 512
@@ -108,7 +112,8 @@ def explaining_change(
     normalised: Normalisation | None,
 ) -> InputChange | None:
     """Find a change of the input that explains φ of the first layer far better than any mixture of
-    the groups does, and leaves most other layers near."""
+    the groups does. Most later layers are near then, or come nearer: otherwise it is φ that is
+    sick, all over the network."""
     first = measured[0]
     layer = layers(net)[first.name]
     responses = None if first.distance <= FAR else _responses(net, layer, batches())
@@ -128,10 +133,12 @@ def explaining_change(
             change = nearest
     found = moments(net, map(change, batches()))
     left, *deeper = (distance(layers(net)[name], own) for name, own in found.items())
+    before = [each.distance for each in measured[1:]]
+    stay = sum(d > max(FAR, NEARER * b) for d, b in zip(deeper, before, strict=True))
     # Of so few numbers, some fit by chance.
     fair = sqrt(first.channels / (first.channels - len(change.scale)))
     explained = fair * left <= EXPLAINED * min(first.distance, first.unexplained)
-    if not explained or 2 * sum(each > FAR for each in deeper) > len(deeper):
+    if not explained or 2 * stay > len(deeper):
         return None
     return replace(change, distance=first.distance, changed_distance=left)
 
@@ -240,7 +247,9 @@ def _fit(mean: Vector, covariance: Vector, layer: NormLayer) -> InputChange:
         w = weights(p)
         shift = (mean @ w - goal) / np.sqrt(spread)
         ratio = (np.einsum("jab,a,b->j", covariance, w, w).clip(0) + eps) / spread
-        return np.concatenate([shift, np.log(ratio) / np.sqrt(2)])
+        # Channels are usually alike, which decides where φ leaves it open.
+        unlike = [ALIKE * (part - part.mean()) for part in np.split(p, 2)]
+        return np.concatenate([shift, np.log(ratio) / np.sqrt(2), *unlike])
 
     as_is = np.einsum("jaa->j", covariance[:, :channels, :channels]) + eps
     start = np.full(channels, 0.5 * np.median(np.log(spread / as_is)))

@@ -1,12 +1,12 @@
 """φ with more and more samples of the newest group, and the choice of the best among all that are
 tried."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from torch import nn
 
-from bntricks.doctor.accuracy import Scores, Trial, counterfactual, measure
+from bntricks.doctor.accuracy import Counterfactual, Scores, Trial, counterfactual, measure
 from bntricks.doctor.groups import BatchesByGroup, Group, class_shares
 from bntricks.norm import Statistics
 from bntricks.streams.files.progress import OnProgress
@@ -39,10 +39,19 @@ def chosen(
     report: OnProgress,
 ) -> str:
     """Choose the φ with the best accuracy over all classes on these samples: the balanced one,
-    unless another is measurably better."""
-    names = [BALANCED, *(name for name in phis if name != BALANCED)]
-    trials = [Trial(phis[name]) for name in names]
-    tallies = measure(net, groups, batches_by_group, trials, scores, size, report)
-    tried = [counterfactual(row, name, groups, tallies) for row, name in enumerate(names)]
-    better = (each for each in tried if each.all_difference.sign > 0)
-    return max(better, key=lambda each: each.all, default=tried[0]).statistics
+    unless another is measurably better; and the network's own, if that is measurably better than
+    the balanced one and no other is better still."""
+
+    def better(than: str, names: Iterable[str]) -> list[Counterfactual]:
+        """List those that are measurably better than this one, the best first."""
+        names = [than, *(name for name in names if name != than)]
+        trials = [Trial(phis[name]) for name in names]
+        tallies = measure(net, groups, batches_by_group, trials, scores, size, report)
+        tried = [counterfactual(row, name, groups, tallies) for row, name in enumerate(names)]
+        found = [each for each in tried if each.all_difference.sign > 0]
+        return sorted(found, key=lambda each: -each.all)
+
+    found = [each.statistics for each in better(BALANCED, phis)]
+    if AS_IS in found[1:]:
+        found = [each.statistics for each in better(AS_IS, found)] or [AS_IS]
+    return found[0] if found else BALANCED

@@ -79,6 +79,13 @@ def judge(
         _lean(groups, layers),
         _answers(as_is, balanced),
     )
+    if best not in (as_is, balanced):
+        evidence = (
+            f"The best φ was chosen on other samples, that of data with {best.statistics} samples: "
+            f"{best.old:.1f}% on the old classes, {best.newest:.1f}% on the newest; over all "
+            f"classes {_points(best.all_difference)}.",
+            *evidence,
+        )
     advice = _advice(best, as_is, balanced)
     return Verdict(cost, headline, tuple(filter(None, evidence)), advice)
 
@@ -150,10 +157,14 @@ def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
 
 def _distances(far: int, layers: int, *, harmful: bool) -> str:
     if far or not harmful:
-        return f"{far} of {layers} layers are further than {FAR} standard deviations from the " + (
+        return (
+            f"{far} of {layers} layers are further than {FAR} standard deviations from the "
             "balanced population"
         )
-    return "The layers are near the balanced population one by one, and do harm all the same"
+    return (
+        f"No layer by itself is further than {FAR} standard deviations from the balanced "
+        "population, and together they cost accuracy all the same"
+    )
 
 
 def _headline(
