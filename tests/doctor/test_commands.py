@@ -526,6 +526,67 @@ def test_a_network_with_outputs_in_the_wrong_order_is_repaired_only_on_request(
     assert (here / "new.safetensors").exists()
 
 
+@pytest.fixture
+def trained(here):
+    """Weights that learned the photographs as ImageNet's normalisation makes them."""
+    import doctor_nets
+
+    names = sorted(COLOURS)
+    groups = photos(here, [names[:2], names[2:]], names, ours)
+    x, y = (
+        torch.cat(part) for part in zip(*(b for g in groups.values() for b in g()), strict=True)
+    )
+    torch.save({"epoch": 3, "state_dict": fitted(doctor_nets.photo(), x, y)}, "w.pt")
+
+
+def fitted(net, x, y):
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(40):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return {f"model.{name}": value for name, value in net.state_dict().items()}
+
+
+RAW = ("--mean", "0", "0", "0", "--std", "1", "1", "1")
+
+
+def test_a_wrong_normalisation_is_answered_with_the_right_one(trained, capsys):
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *RAW)
+    printed = capsys.readouterr().out
+    assert printed.startswith("The images seem to be prepared otherwise than in training")
+    named = printed.split("a normalisation that fits: ")[1].split()
+    assert named[:1] == ["--mean"]
+    assert named[4:5] == ["--std"]
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *named[:8], "--json")
+    again = json.loads(capsys.readouterr().out)
+    assert again["input_change"] is None
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *RAW, "--json")
+    change = json.loads(capsys.readouterr().out)["input_change"]
+    assert [f"{value:.3g}" for value in change["mean"]] == named[1:4]
+
+
+def test_a_network_is_not_recalibrated_to_a_wrong_normalisation_unless_asked(here, trained, capsys):
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, *RAW, "--out", "fixed.pt")
+    with pytest.raises(UserError, match=r"otherwise than in .* nothing was written: .* --mean 0"):
+        bnt(*words)
+    assert not (here / "fixed.pt").exists()
+    bnt(*words, "--anyway")
+    before, after = (torch.load(name, weights_only=True) for name in ("w.pt", "fixed.pt"))
+    assert list(after) == ["epoch", "state_dict"]
+    assert list(after["state_dict"]) == list(before["state_dict"])
+    moved = [
+        k for k, v in before["state_dict"].items() if not torch.equal(v, after["state_dict"][k])
+    ]
+    assert moved == ["model.1.running_mean", "model.1.running_var"]
+
+
+def test_recalibration_writes_balanced_statistics_on_request(here, trained, capsys):
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--json")
+    bnt(*words, "--phi", "balanced", "--anyway", "--out", "fixed.pt")
+    assert json.loads(capsys.readouterr().out)["statistics"] == "balanced"
+
+
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):
     tiny = ("--image-size", "8", "--width", "2", "--stages", "2", "--blocks", "1")
     for part, names, made in (("one", ("cat", "dog"), tiny), ("two", ("ship", "[b]owl"), ())):

@@ -125,7 +125,8 @@ def test_a_disease_of_small_shifts_is_not_said_to_be_in_no_layer():
     near = tuple(replace(layer, kl=0.01) for layer in found.layers)
     none = replace(found.balanced.all_difference, points=0.0, low=-1.0, high=1.0)
     gain = replace(none, points=50.0, low=45.0, high=55.0)
-    sick = replace(found.balanced, all_difference=gain, old_difference=none)
+    rest = {"old_difference": none, "newest_difference": none}
+    sick = replace(found.balanced, all_difference=gain, **rest)
     assert "0 of 2 layers" not in " ".join(judge(found.groups, near, found.as_is, sick).evidence)
     sound = judge(found.groups, near, found.as_is, replace(sick, all_difference=none))
     assert "0 of 2 layers" in " ".join(sound.evidence)

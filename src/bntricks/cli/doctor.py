@@ -120,7 +120,14 @@ def diagnose(
         check_page(out, inputs=_inputs(model, selection))
     with stdout_reserved(), console.reporting() as report:
         net, images, classes, normalised, _ = _open(model, selection)
-        diagnosis = examine(net, images, normalised=normalised, size=selection.batch, report=report)
+        diagnosis = examine(
+            net,
+            images,
+            normalised=normalised,
+            check_input=normalised is not None,  # a MODEL has its own
+            size=selection.batch,
+            report=report,
+        )
     if out is not None:
         diagnosis.write_page(out, command=command_line(["bnt", *sys.argv[1:]]))
     if json:
@@ -191,6 +198,7 @@ def recalibrate(
             only_balanced=phi == "balanced",
             shrink=shrink,
             normalised=normalised,
+            check_input=normalised is not None,
             size=selection.batch,
             report=report,
         )

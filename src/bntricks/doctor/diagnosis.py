@@ -113,6 +113,7 @@ def diagnose(
     held_out: BatchesByGroup | None = None,
     scores: Scores = network_outputs,
     normalised: Normalisation | None = None,
+    check_input: bool = True,
     size: int = BATCH_SIZE,
     report: OnProgress = silent,
 ) -> Diagnosis:
@@ -122,15 +123,16 @@ def diagnose(
     `docs/doctor.md`. Labels are positions in the network's outputs. Moments are estimated on one
     half of every class and accuracy is measured on the other, or on `held_out` groups. `scores` is
     for networks that do not return [N, C] themselves. `normalised` are the mean and the standard
-    deviation by which images became `x`, to name the right ones if these are wrong. About `size`
-    samples are passed at once.
+    deviation by which images became `x`, to name the right ones if these are wrong; leave out
+    `check_input` where they cannot be. About `size` samples are passed at once.
 
     >>> print(diagnose(net, {"old": old_loader, "new": new_loader}))
     """
     check_layers(net)
     if problem := unsound(net):
         raise UserError(f"{problem}: reset them with recalibrate, then diagnose again")
-    return examine(net, batches_by_group, held_out, scores, normalised, size, report)[0]
+    how = (held_out, scores, normalised, check_input, size, report)
+    return examine(net, batches_by_group, *how)[0]
 
 
 def examine(
@@ -139,6 +141,7 @@ def examine(
     held_out: BatchesByGroup | None,
     scores: Scores,
     normalised: Normalisation | None,
+    check_input: bool,
     size: int,
     report: OnProgress,
 ) -> tuple[Diagnosis, dict[str, Statistics]]:
@@ -173,7 +176,7 @@ def examine(
         phis = {AS_IS: own, BALANCED: balanced}
         phis |= {share_name(s): moments(net, joint(s)) for s in other_shares(groups)}
         cures = remedy_trials(net, groups, estimating, own, balanced, scores, size)
-        change = explaining_change(net, measured, joint, normalised)
+        change = explaining_change(net, measured, joint, normalised) if check_input else None
         trials = [*map(Trial, phis.values()), *cures.values()]
         if change is not None:
             trials.append(Trial(own, change=change))

@@ -67,6 +67,7 @@ def repair(
     shrink: bool = False,
     scores: Scores = network_outputs,
     normalised: Normalisation | None = None,
+    check_input: bool = True,
     size: int = BATCH_SIZE,
     report: OnProgress = silent,
 ) -> Repair:
@@ -83,7 +84,8 @@ def repair(
         joint = balanced_batches(tuple(map(first_half, groups)), estimating, size)
         statistics = moments(net, map(inputs_for(net), joint))
     else:
-        diagnosis, phis = examine(net, batches_by_group, None, scores, normalised, size, report)
+        how = (None, scores, normalised, check_input, size, report)
+        diagnosis, phis = examine(net, batches_by_group, *how)
         name = BALANCED if only_balanced else diagnosis.best.statistics
         statistics, change = phis[name] or _statistics(was), diagnosis.input_change
     set_moments(net, statistics)
