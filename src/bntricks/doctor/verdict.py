@@ -69,7 +69,7 @@ def judge(
     cost, headline = _headline(best, as_is, balanced)
     furthest = max(layers, key=lambda layer: layer.distance)
     far = sum(layer.distance > FAR for layer in layers)
-    evidence = (
+    evidence: tuple[str, ...] = (
         f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
         f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
         f"{balanced.newest:.1f}%; over all classes {_points(balanced.all_difference)}.",
