@@ -11,7 +11,7 @@ PINS := uv pip compile --python-version 3.11.0 --python-platform linux --all-ext
 TESTS := -m pytest -n 2 --dist worksteal -m
 
 # What `make test-deep` runs, and the interpreters of `make test-pythons`.
-DEEP := coverage mutants test-contract test-crashes test-fresh test-lowest test-pythons
+DEEP := coverage mutants test-contract test-crashes test-fresh test-light test-lowest test-pythons
 PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
@@ -35,7 +35,7 @@ endef
 # Rebuilt when the declared or the pinned dependencies change, reused otherwise.
 $(READY): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(call environment,$(VENV)); }
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[all]'
 	@touch $@
 
 # What the tests need besides: linters, a browser driver, and all extras.
@@ -89,6 +89,11 @@ test-fresh: ## both commands of the README in an empty clone
 	@folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && git clone --quiet . $$folder/clone \
 	  && $(MAKE) -C $$folder/clone PYTHON=$(PYTHON) demo \
 	  && $(MAKE) -C $$folder/clone PYTHON=$(PYTHON) test
+
+test-light: ## the README's Python where only `pip install .` was run
+	@$(call environment,build/light)
+	build/light/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt .
+	build/light/bin/python tests/light.py
 
 test-lowest: $(UV) ## laws and references with the lowest versions that pyproject.toml allows
 	$(UV) venv --quiet --clear --python $(PYTHON) build/lowest

@@ -6,10 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from bntricks.errors import EXTRAS
 
 pytestmark = pytest.mark.journey
 
@@ -28,7 +32,7 @@ def test_the_wheel_installs_in_a_fresh_environment_and_learns_what_is_embedded(t
     fresh = tmp_path / "fresh"
     subprocess.run([sys.executable, "-m", "venv", fresh], check=True)
     install = [fresh / "bin/python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt"]
-    subprocess.run([*install, wheel], check=True)
+    subprocess.run([*install, f"{wheel}[all]"], check=True)
 
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -86,6 +90,23 @@ def test_a_python_without_venv_that_refuses_to_install_beside_its_own_packages_w
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "build/virtualenv").is_dir()
     assert subprocess.run([tmp_path / "build/uv/bin/uv", "--version"]).returncode == 0
+
+
+def test_without_extras_the_readme_s_python_runs_and_the_rest_is_one_line():
+    light = [sys.executable, ROOT / "tests" / "light.py", "hide"]
+    done = subprocess.run(light, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_comes_with_an_extra_is_declared_in_it():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    packages = {"sklearn": "scikit-learn", "vl_convert": "vl-convert-python"}
+    for module, extra in EXTRAS.items():
+        declared = {Requirement(each).name.replace("-", "_") for each in extras[extra]}
+        assert packages.get(module, module).replace("-", "_") in declared
+    base = {Requirement(each).name for each in project["dependencies"]}
+    assert not base & {packages.get(module, module) for module in EXTRAS}
 
 
 ELSEWHERE = """

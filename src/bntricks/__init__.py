@@ -82,6 +82,7 @@ if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
         Stream as Stream,
         View as View,
         from_arrays as from_arrays,
+        from_dataset as from_dataset,
         open_stream as open_stream,
         rearrange as rearrange,
     )
@@ -116,7 +117,10 @@ def __getattr__(name: str) -> Any:
         return list(_modules())
     if name.startswith("__") or name not in _modules():
         raise AttributeError(f"module 'bntricks' has no attribute {name!r}")
-    return getattr(import_module(_modules()[name]), name)
+    from bntricks.errors import extra
+
+    with extra():
+        return getattr(import_module(_modules()[name]), name)
 
 
 def __dir__() -> list[str]:

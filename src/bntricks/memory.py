@@ -42,7 +42,8 @@ class Memory:
         self.y = torch.zeros(capacity, dtype=torch.int64)
         self.ids = torch.zeros(capacity, dtype=torch.int64)
         self.tasks = torch.zeros(capacity, dtype=torch.int64)
-        self.scores = torch.zeros(capacity, dtype=torch.float64)  # GSS: similarity to the rest
+        # Of GSS, similarity to the rest; of a reservoir for each class, the number drawn.
+        self.scores = torch.zeros(capacity, dtype=torch.float64)
 
     def __len__(self) -> int:
         return self.filled
@@ -62,6 +63,22 @@ class Memory:
         _, last = np.unique(slots[rows][::-1], return_index=True)
         rows = rows[len(rows) - 1 - last]
         self.put(slots[rows], batch, rows, task=task)
+        self.offered += len(batch)
+
+    def add_by_class(self, batch: Batch, count: int, *, task: int = 0) -> None:
+        """Keep `count` samples of each class, every one ever offered with equal probability: each
+        draws a number, and those with the smallest stay."""
+        drawn = torch.rand(len(batch), generator=self.insertion, dtype=torch.float64).tolist()
+        for row, (label, number) in enumerate(zip(batch.y.tolist(), drawn, strict=True)):
+            own = np.flatnonzero(self.y[: self.filled].numpy() == label)
+            slot = self.filled if len(own) < count else int(own[self.scores[own].argmax()])
+            if slot == self.capacity:
+                raise ValueError(
+                    f"a memory of {slot} samples has no room for {count} of each class"
+                )
+            if slot == self.filled or number < self.scores[slot]:
+                self.put(np.array([slot]), batch, np.array([row]), task=task)
+                self.scores[slot] = number
         self.offered += len(batch)
 
     def put(

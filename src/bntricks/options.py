@@ -24,8 +24,10 @@ class Option:
     """What may lack this option. A run without it has the default, whatever was requested."""
     decides_phi: bool = False
     """Whether a value other than the default changes whose statistics φ holds."""
+    flag: bool | str = True
+    """Whether the command line has a flag for it, and its name if it is another."""
     study_flag: bool = True
-    """Whether `bnt study` has a flag of the same name."""
+    """Whether `bnt study` has it too."""
     competes: bool = True
     """Whether a search may compare its values, rather than the user decide them."""
     unset: str = "none"

@@ -107,6 +107,7 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
         *tables,
         "figures",
         "measurements.csv",
+        "runs.csv",
         files.WRITTEN,
         "report.html",
     }

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import sys
 from types import SimpleNamespace
 
@@ -14,7 +15,8 @@ from bntricks.report.records import COLUMNS, Records, load_records
 from bntricks.report.tables.results import results_table, verdict_table
 from bntricks.report.tables.table import to_csv, to_json
 from bntricks.report.verdicts import verdicts
-from bntricks.runs.metrics import chosen
+from bntricks.runs.config import Config
+from bntricks.runs.metrics import choosable, chosen
 from helpers.records import HOSTILE, a_run, runs, written
 
 BEFORE = {"untrained": [None, 50.0], "just_before": [None, 60.0]}
@@ -74,8 +76,22 @@ def test_an_interval_is_two_numbers_in_csv():
     assert "95% interval" not in row
 
 
-def test_every_number_of_a_run_has_a_row():
-    rows = Records([confused()]).rows()
+def test_a_run_is_one_row_with_every_option_and_final_metric_and_no_measurement_has_such_a_name():
+    own = confused(1).config.model_copy(update={"hyper": {"alpha": 0.25}, "tasks": ("a,b", "c")})
+    records = Records([confused(0), confused(1).model_copy(update={"config": own})])
+    rows = records.rows()
+    assert [row["seed"] for row in rows] == [0, 1]
+    assert len({tuple(row) for row in rows}) == 1
+    assert {*Config.model_fields} - {"hyper"} | {*choosable()} <= {*rows[0]}
+    assert [row["acc"] for row in rows] == [60.0, 60.0]
+    assert rows[0]["average_incremental"] == 75.0
+    assert [row["alpha"] for row in rows] == [None, 0.25]
+    assert json.loads(rows[1]["tasks"]) == ["a,b", "c"]
+    assert not {row["metric"] for row in records.measurements()} & {*choosable()}
+
+
+def test_every_measurement_of_a_run_has_a_row():
+    rows = Records([confused()]).measurements()
     assert all(tuple(row) == COLUMNS for row in rows)
     keys = ("after_task", "epoch", "task", "class", "metric")
     values = {tuple(row[key] for key in keys): row["value"] for row in rows}
@@ -85,9 +101,8 @@ def test_every_number_of_a_run_has_a_row():
     assert values[1, 1, 1, None, "accuracy"] == 80.0
     assert values[0, None, 2, None, "untrained_task_il_accuracy"] == 50.0
     assert values[1, None, 2, None, "next_task_il_accuracy"] == 60.0
-    assert values[1, None, None, None, "acc"] == 90.0
-    assert values[2, None, None, None, "acc"] == 60.0
-    assert values[2, None, None, None, "average_incremental"] == 75.0
+    assert values[1, None, None, None, "acc_so_far"] == 90.0
+    assert values[2, None, None, None, "acc_so_far"] == 60.0
     assert values[2, None, None, "cat", "class_accuracy"] == 90.0
 
 

@@ -6,7 +6,7 @@ from bntricks.runs.config import Config
 
 ROLES = {
     "the method": ({"of": "method"}, {"hyper", "balance", "as_published", "imports"}),
-    "the memory": ({"of": "memory"}, {"memory", "memory_batch"}),
+    "the memory": ({"of": "memory"}, {"memory", "memory_batch", "memory_per_class"}),
     "the norm": ({"of": "norm"}, {"groups", "momentum", "kappa", "lambda_norm"}),
     "the network's size": ({"of": "network"}, {"width", "blocks", "stages"}),
     "what is compared": (
@@ -24,11 +24,11 @@ ROLES = {
     ),
     "no flag of a study": (
         {"study_flag": False},
-        {"method", "hyper", "stream", "seed", "imports", "device", "ranks", "tasks"},
+        {"method", "hyper", "stream", "seed", "imports", "device", "ranks", "tasks", "start"},
     ),
     "no knob of a search": (
         {"competes": False},
-        {"seed", "stream", "tasks", "validation", "hyper", "imports", "ranks"},
+        {"seed", "stream", "tasks", "validation", "hyper", "imports", "ranks", "start"},
     ),
 }
 

@@ -136,7 +136,7 @@ def test_an_opener_is_given_the_folder_it_needs_or_is_not_called(opens, tmp_path
         return without_test_images(info, options)
 
     opens(opener, "given")
-    with pytest.raises(UserError, match="data: the stream 'mine' needs images: give a folder"):
+    with pytest.raises(UserError, match="data: the stream 'mine' needs images, "):
         open_stream("mine")
     open_stream("mine", data=str(tmp_path))
     assert folders == [tmp_path]

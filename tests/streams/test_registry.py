@@ -29,10 +29,11 @@ def test_the_paper_s_streams_are_all_there():
         "seq-tiny-imagenet": ("10 × 20", 64, 2000, (100_000, 10_000)),
         "seq-tiny-imagenet-20": ("20 × 10", 64, 2000, (100_000, 10_000)),
         "folder": ("2 classes a task, or as listed", 32, 500, None),
+        "csv": ("2 classes a task, or as listed", 32, 500, None),
     }
     assert next(iter(STREAMS)) == "seq-digits"  # lists begin with what needs no download
-    assert list(STREAMS)[-1] == "folder"
-    assert {k.name for k in STREAMS.values() if k.data == "given"} == {"folder"}
+    assert list(STREAMS)[-2:] == ["folder", "csv"]
+    assert {k.name for k in STREAMS.values() if k.data == "given"} == {"folder", "csv"}
     embedded = {k.name for k in STREAMS.values() if k.data == "embedded"}
     assert embedded == {"seq-digits", "seq-fashion"}
 

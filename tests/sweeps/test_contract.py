@@ -134,6 +134,54 @@ def test_code_that_reads_stale_statistics_is_found_though_the_trials_are_short(
     assert "RunningStatistics" in found["undeclared"].note
 
 
+NETS = """
+import torch
+from torch import nn
+
+def with_dropout(classes):
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, classes),
+    )
+
+class Counting(nn.BatchNorm2d):
+    calls = 0  # no buffer, so no file has it
+
+    def forward(self, x):
+        self.calls += self.training
+        return super().forward(x) * (1 + self.calls / 100)
+
+def counting(classes):
+    net = with_dropout(classes)
+    net[1] = Counting(4)
+    return net
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "outcome"), [("with_dropout", "kept"), ("counting", "broken")]
+)
+def test_a_network_named_by_its_function_is_tried(bnt, tmp_path, monkeypatch, function, outcome):
+    where = f"contract_nets_{tmp_path.name}"
+    (tmp_path / f"{where}.py").write_text(NETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    done = bnt(
+        "check",
+        "--contract",
+        "--net",
+        f"{where}:{function}",
+        "--parts",
+        "again",
+        "loaded",
+        "--json",
+    )
+    rows = json.loads(done.out)["rows"]
+    assert [(row["kind"], row["part"]) for row in rows] == [("net", "again"), ("net", "loaded")]
+    assert rows[0]["outcome"] == "kept"
+    assert rows[1]["outcome"] == outcome
+    assert done.code == (outcome == "broken")
+
+
 def test_a_table_shows_all_parts_and_what_was_found(bnt, breaking):
     done = bnt(
         "check", "--contract", "--import", breaking, "--names", "counting", "--parts", "again"

@@ -32,6 +32,7 @@ from bntricks.errors import (
     PlannedError,
     RunError,
     UserError,
+    extra,
     within_memory,
 )
 from bntricks.files import shown
@@ -51,7 +52,7 @@ def main() -> NoReturn:
             signal.signal(request, partial(_stop, stopped))
     try:
         _check_standard_streams()
-        with within_memory():
+        with within_memory(), extra():
             app(exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()  # while a full disk or a closed pipe can still be reported
         sys.exit(0)
@@ -111,11 +112,12 @@ def _discard_output() -> None:
 
 
 def _suggestion() -> str | None:
-    """Suggest a flag: a misspelt switch is parsed as a hyper-parameter without a value."""
+    """Suggest a flag: one that is not known is parsed as a hyper-parameter, or refused as such."""
     command, *words = [*sys.argv[1:], ""]
-    for word in words if command in ("run", "learn", "sweep") else ():
-        if word.startswith("--") and (close := closest_flag(word.partition("=")[0], command)):
-            return f"unknown flag {word}: did you mean {close}?"
+    for word in words if command in app else ():
+        given = word.partition("=")[0]
+        if given.startswith("--") and (close := closest_flag(given, command)):
+            return f"unknown flag {given}: {close}"
     return None
 
 

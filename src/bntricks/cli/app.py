@@ -10,6 +10,10 @@ from cyclopts import App, Parameter, Token
 from cyclopts.validators import Number
 
 from bntricks.errors import UserError
+from bntricks.model.options import NewModel
+from bntricks.options import Options
+from bntricks.runs.config import Config
+from bntricks.runs.request import FolderOptions, Request
 
 
 def _shown_default(default: Any) -> str | None:
@@ -24,6 +28,7 @@ app = App(
     help_format="markdown",
     default_parameter=Parameter(show_default=_shown_default, negative=()),
 )
+
 
 Json = bool
 Switch = bool
@@ -75,16 +80,68 @@ def flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
+ELSEWHERE = {
+    "batch": "batch-size bs train-batch-size train-mb-size",
+    "class-order": "permute-classes shuffle shuffle-classes",
+    "classes-per-task": "n-tasks num-tasks n-experiences",
+    "data": "data-dir data-path data-root root base-path",
+    "device": "cuda gpu gpus gpu-id",
+    "epochs": "n-epochs num-epochs nepochs train-epochs",
+    "first": "init-cls base-classes nc-first-task",
+    "from": "checkpoint ckpt init-from load loadcheck pretrained start weights",
+    "log": "wandb logger",
+    "lr": "learning-rate",
+    "memory": "buffer buffer-size mem-size memory-size num-exemplars",
+    "memory-batch": "batch-size-mem minibatch-size replay-batch-size",
+    "memory-per-class": "exemplars-per-class num-exemplars-per-class",
+    "method": "algorithm approach model model-name strategy",
+    "net": "arch architecture backbone convnet convnet-type model network",
+    "optimiser": "opt optim optimizer",
+    "out": "log-dir output output-dir results-dir results-path save-dir",
+    "save": "save-model save-models savecheck",
+    "schedule": "lr-scheduler scheduler",
+    "seeds": "n-runs n-seeds num-seeds",
+    "sgd-momentum": "optim-mom",
+    "stream": "benchmark data-set dataset scenario",
+    "weight-decay": "optim-wd wd",
+}
+"""What other libraries call an option, by its name here."""
+
+
 def refuse_misspelt(hyper: Collection[str], command: str) -> None:
     """Refuse a flag that is neither the command's nor a hyper-parameter of the method."""
     for name in hyper:
         if close := closest_flag(flag(name), command):
-            raise UserError(f"unknown flag {flag(name)}: did you mean {close}?")
+            raise UserError(f"unknown flag {flag(name)}: {close}")
 
 
 def closest_flag(given: str, command: str) -> str | None:
-    """Find the flag of a command that was probably meant."""
+    """Word which flag of a command was probably meant, by its name or by that of other
+    libraries."""
     arguments = app[command].assemble_argument_collection()
-    flags = {name for argument in arguments for name in argument.names if name.startswith("--")}
+    named = {name for argument in arguments if argument.parse for name in argument.names}
+    flags = {name for name in named if name.startswith("--")}
+    name = given.lower().replace("_", "-").removeprefix("--")
+    if given in flags or flag(name) in flags:
+        return None
+    same = [flag(own) for own, others in ELSEWHERE.items() if name in others.split()]
+    if here := " or ".join(own for own in same if own in flags):
+        return f"here it is {here}"
     close = difflib.get_close_matches(given, flags, n=1, cutoff=0.75)
-    return close[0] if close and given not in flags else None
+    return f"did you mean {close[0]}?" if close else None
+
+
+def _declare_flags(options: type[Options]) -> None:
+    """Let the parser know what the fields say of their flags, as their modules do without it."""
+    for name, field in options.model_fields.items():
+        own = options.role(name).flag
+        if not own:
+            field.metadata.append(Parameter(parse=False))
+        elif isinstance(own, str):
+            field.metadata.append(Parameter(name=flag(own)))
+        elif field.annotation == tuple[str, ...]:
+            field.metadata.append(Parameter(consume_multiple=True))
+
+
+for _options in (Config, FolderOptions, Request, NewModel):
+    _declare_flags(_options)

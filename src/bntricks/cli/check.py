@@ -1,16 +1,21 @@
 """`bnt check`: does a device compute what the CPU does?"""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bntricks.cli import console
 from bntricks.cli.app import Imports, Json, Names, Switch, app, import_all
 from bntricks.cli.printing import print_json
 from bntricks.errors import RunError, UserError
+
+if TYPE_CHECKING:
+    from bntricks.sweeps.contract import Subject
 
 
 @app.command
@@ -21,6 +26,7 @@ def check(
     parts: Names = (),
     methods: Names = (),
     names: Names = (),
+    net: str | None = None,
     data: Path | None = None,
     imports: Imports = (),
     json: Json = False,
@@ -40,6 +46,7 @@ def check(
 
     - `bnt check --device cuda`
     - `bnt check --contract --import my.py`
+    - `bnt check --contract --net nets:build`
     - `bnt check --contract --names er-bnt seq-digits`
 
     Parameters
@@ -57,6 +64,9 @@ def check(
     names
         Methods, streams, networks and whatever else is registered that are checked for the
         contract [default: all of your own].
+    net
+        A network of your own that is checked for the contract, as `package.module:function`. It is
+        imported and run.
     data
         The folder with the images of a stream that is checked for the contract.
     json
@@ -67,11 +77,15 @@ def check(
         if device != "cpu" or methods:
             given = "device" if device != "cpu" else "methods"
             raise UserError("leave it out: a contract is checked on the CPU", option=given)
-        _check_contract(names, parts, data, json)
+        from bntricks.sweeps.contract import Subject, subjects
+
+        chosen = [] if net is None else [Subject("net", net)]
+        if names or imports or net is None:
+            chosen += subjects(names)
+        _check_contract(chosen, parts, data, json)
         return
-    if names or data:
-        given = "names" if names else "data"
-        raise UserError("this is for contracts", option=given, remedy="contract")
+    if given := [key for key, value in {"names": names, "net": net, "data": data}.items() if value]:
+        raise UserError("this is for contracts", option=given[0], remedy="contract")
     from bntricks.runs.check import check_on
 
     rows: list[dict[str, Any]] = []
@@ -84,14 +98,14 @@ def check(
 
 
 def _check_contract(
-    names: Sequence[str], parts: Sequence[str], data: Path | None, json: bool
+    chosen: Sequence[Subject], parts: Sequence[str], data: Path | None, json: bool
 ) -> None:
-    from bntricks.sweeps.contract import check_contract, subjects
+    from bntricks.sweeps.contract import check_contract
 
     rows: list[dict[str, Any]] = []
     shown = _printed({"contract": True}, rows, json, lambda: _show_contract(rows))
     with shown, console.reporting() as report:
-        for finding in check_contract(subjects(names), parts=parts, data=data, report=report):
+        for finding in check_contract(chosen, parts=parts, data=data, report=report):
             rows.append(asdict(finding.subject) | asdict(finding))
             del rows[-1]["subject"]
     broken = list(dict.fromkeys(row["name"] for row in rows if row["outcome"] == "broken"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,12 +15,15 @@ from bntricks.cli.app import (
     Json,
     Names,
     Seconds,
+    Seeds,
     Switch,
     app,
     import_all,
     refuse_misspelt,
 )
-from bntricks.cli.printing import print_json
+from bntricks.cli.printing import print_json, raise_failures
+from bntricks.cli.training import board
+from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
 
@@ -35,6 +38,7 @@ def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
+    seeds: Seeds = 1,
     save: Switch = False,
     save_every_task: Switch = False,
     metrics: Names = (),
@@ -59,6 +63,9 @@ def run(
 
     Parameters
     ----------
+    seeds
+        Train this many runs, with the seed and those after it, side by side; `--json` prints an
+        object a line.
     save
         Write the trained network into the run's folder, as `model.safetensors`, for `bnt predict`,
         `bnt diagnose`, `bnt recalibrate`, `bnt export` and `bnt learn`.
@@ -83,7 +90,46 @@ def run(
     config = config.model_copy(update={"hyper": hyper, "ranks": launched()[1]})
     when = "every task" if save_every_task else "end" if save else None
     request = request.model_copy(update={"save": when})
-    _train_and_print(partial(train, config, request), json, chosen(metrics) if metrics else PRINTED)
+    columns = chosen(metrics) if metrics else PRINTED
+    if seeds == 1:
+        _train_and_print(partial(train, config, request), json, columns)
+    else:
+        _train_seeds([config.seed + k for k in range(seeds)], config, request, json, columns)
+
+
+def _train_seeds(
+    seeds: Sequence[int], config: Config, request: Request, json: bool, metrics: Sequence[str]
+) -> None:
+    """Train a run of each seed, and print the records, or their numbers and their mean."""
+    from bntricks.report.statistics import mean, sd
+    from bntricks.runs.metrics import column_title
+    from bntricks.runs.record import Record
+    from bntricks.sweeps.local import sweep
+
+    if config.ranks > 1:
+        raise UserError("under torchrun there is one run: leave this out", option="seeds")
+    configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
+    with board(configs) as sink:
+        results = sweep(configs, request, sink=sink)
+    records = [result for result in results if isinstance(result, Record)]
+    if json:
+        for record in records:
+            print_json(_located(record))
+    elif records:
+        rows: list[tuple[object, ...]] = [
+            (record.seed, *(_number(record.value(metric)) for metric in metrics), record.path)
+            for record in records
+        ]
+        columns = [
+            [value for record in records if (value := record.value(metric)) is not None]
+            for metric in metrics
+        ]
+        rows += [
+            (title, *(_number(of(column)) for column in columns), "")
+            for title, of in (("mean", mean), ("sd", sd))
+        ]
+        console.show(["seed", *map(column_title, metrics), "written to"], rows)
+    raise_failures(results)
 
 
 @app.command
@@ -92,6 +138,7 @@ def resume(
     /,
     *,
     data: Path | None = None,
+    start: Annotated[Path | None, Parameter(name="--from")] = None,
     net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
     imports: Imports = (),
@@ -107,6 +154,8 @@ def resume(
         The run's folder, such as `runs/3565f808cde3afbc`.
     data
         The folder with the data, if it has moved.
+    start
+        The model that the run started from, if it has moved.
     net
         The code that builds the run's network, as `package.module:function`, if it is your own. It
         is imported and run, so the folder alone does not decide this.
@@ -118,7 +167,11 @@ def resume(
     from bntricks.runs.folder import resume as continue_run
 
     import_all(imports)
-    train = partial(continue_run, run, data=data, net=net, checkpoint_seconds=checkpoint_seconds)
+    how: dict[str, Any] = {
+        "checkpoint_seconds": checkpoint_seconds,
+        **({"start": start} if start else {}),
+    }
+    train = partial(continue_run, run, data=data, net=net, **how)
     _train_and_print(train, json)
 
 
@@ -135,8 +188,7 @@ def _train_and_print(
     with console.progress() as sink:
         record = train(sink=sink)
     if json:
-        location = {"path": str(record.path), "already_there": record.already_there}
-        print_json({**record.to_json(), **location})
+        print_json(_located(record))
         return
     data = record.data
     done = "already there" if record.already_there else "done"
@@ -158,6 +210,13 @@ def _summary(record: Record, metrics: Sequence[str]) -> str:
     from bntricks.runs.metrics import column_title
 
     numbers = {column_title(metric): record.value(metric) for metric in metrics}
-    return "   ".join(
-        f"{name} {'–' if x is None else format(x, '.2f')}" for name, x in numbers.items()
-    )
+    return "   ".join(f"{name} {_number(x)}" for name, x in numbers.items())
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _located(record: Record) -> dict[str, Any]:
+    location = {"path": str(record.path), "already_there": record.already_there}
+    return {**record.to_json(), **location}

@@ -25,7 +25,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bntricks.errors import RunError, UserError
+from bntricks.errors import RunError, UserError, extra
 from bntricks.model.answers import known_scores
 from bntricks.model.model import Model
 from bntricks.networks.head import last_linear
@@ -73,13 +73,9 @@ def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]
     """Make an ONNX file; also return the largest difference of its probabilities from the model's
     own."""
     metadata = model.metadata
-    try:
+    with extra():
         import onnxruntime
         import onnxscript  # noqa: F401 (torch's exporter needs it)
-    except ImportError:
-        raise UserError(
-            "exporting to ONNX needs onnx, onnxscript and onnxruntime: pip install 'bntricks[onnx]'"
-        ) from None
     deployed, sample = Deployed(model, threshold), _samples(model, 2)
     outputs = ["scores", "probabilities", *([] if threshold is None else ["accepted"])]
     with _quiet(), _traced():

@@ -164,6 +164,17 @@ def load(
         ) from None
 
 
+def read_weights(path: Path) -> tuple[tuple[str, ...], Tensors]:
+    """Read the class of each output, and the network's weights and statistics."""
+    with read_errors(path):
+        content = regular_bytes(path)
+    try:
+        metadata, tensors = _opened(content)
+    except UnusableError as error:
+        raise UserError(f"cannot use the model {shown(path)}: {error.message}") from None
+    return metadata.classes, _section(tensors, "net")
+
+
 def _opened(content: bytes) -> tuple[Metadata, Tensors]:
     try:
         tensors, header = parse_tensors(content)

@@ -3,10 +3,9 @@
 
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
 from pydantic import Field
 
-from bntricks.options import Options
+from bntricks.options import Option, Options
 
 IMAGE_SIZE = 32
 """Of a fresh model, by default."""
@@ -20,7 +19,7 @@ Stages = Annotated[int, Field(ge=1, le=6)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-IN_PYTHON = Parameter(parse=False)
+IN_PYTHON = Option(flag=False)
 """No flag of its own."""
 
 

@@ -25,6 +25,15 @@ NETWORKS: Registry[Builder] = Registry(
 )
 
 
+def image_channels(shape: Sequence[int]) -> int:
+    """Return the channels of images of this shape, or refuse samples that are not images."""
+    if len(shape) != 3:
+        raise UserError(
+            f"it is for images, and a sample has the shape {list(shape)}: choose mlp", option="net"
+        )
+    return shape[0]
+
+
 def is_imported(name: str) -> bool:
     """Whether this is `package.module:function`, not a name in the registry."""
     return ":" in name and name not in NETWORKS.entries()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from bntricks.networks.norms import Norm
 from bntricks.networks.norms.batch_norm import batch_norm
-from bntricks.networks.registry import NETWORKS
+from bntricks.networks.registry import NETWORKS, image_channels
 
 Stem = Literal["cifar", "imagenet"]
 
@@ -101,7 +101,14 @@ def resnet(
     shape: Sequence[int], outputs: int, *, width: int, blocks: int, stages: int, norm: Norm
 ) -> nn.Module:
     """The CIFAR ResNet, for images: the paper's ResNet-18, unless another size is chosen."""
-    return ResNet(outputs, channels=shape[0], width=width, blocks=blocks, stages=stages, norm=norm)
+    return ResNet(
+        outputs,
+        channels=image_channels(shape),
+        width=width,
+        blocks=blocks,
+        stages=stages,
+        norm=norm,
+    )
 
 
 @NETWORKS.named("resnet-imagenet")
@@ -110,4 +117,4 @@ def resnet_imagenet(
 ) -> nn.Module:
     """The ResNet with ImageNet's stem, for images above 64 pixels."""
     sizes = {"width": width, "blocks": blocks, "stages": stages}
-    return ResNet(outputs, channels=shape[0], **sizes, norm=norm, stem="imagenet")
+    return ResNet(outputs, channels=image_channels(shape), **sizes, norm=norm, stem="imagenet")

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.networks.norms import Norm
-from bntricks.networks.registry import NETWORKS
+from bntricks.networks.registry import NETWORKS, image_channels
 
 WIDTHS = (16, 32, 64)
 BLOCKS = 5
@@ -37,7 +37,7 @@ class PaddedBlock(nn.Module):
 @NETWORKS.named("resnet32")
 def resnet32(shape: Sequence[int], outputs: int, *, norm: Norm) -> nn.Module:
     """ResNet-32 for images of any size, initialised as by He et al."""
-    layers: list[nn.Module] = [nn.Conv2d(shape[0], WIDTHS[0], 3, 1, 1, bias=False)]
+    layers: list[nn.Module] = [nn.Conv2d(image_channels(shape), WIDTHS[0], 3, 1, 1, bias=False)]
     layers += [norm(WIDTHS[0]), nn.ReLU()]
     inputs = WIDTHS[0]
     for width in WIDTHS:

@@ -40,6 +40,9 @@ class TrainingOptions(Options):
     remainder, and a step on a handful of images can undo an epoch."""
     memory: Annotated[int | None, Field(ge=1, le=10_000_000), Option(of="memory")] = None
     """Images the memory holds [default: the stream's: 500, 1000 or 2000 in the paper]."""
+    memory_per_class: Annotated[int | None, Field(ge=1, le=100_000), Option(of="memory")] = None
+    """Images of each class that the memory holds, however many classes have come; it takes the
+    place of `memory`."""
     memory_batch: Annotated[int, Field(ge=1), Option(of="memory", decides_phi=True)] = 32
     """Images in a batch drawn from the memory."""
     balance: Annotated[Literal["count", "ratio"], Option(of="method", decides_phi=True)] = "count"

@@ -40,6 +40,8 @@ class Policy(Protocol):
     """Whether it reads gradients inside the layers, which compiled passes do not show."""
     each_class_once: ClassVar[bool] = False
     """Whether it keeps samples of a class when its task ends, and never again."""
+    counts_classes: ClassVar[bool] = False
+    """Whether it heeds `memory_per_class`."""
     splits: ClassVar[bool] = False
     """Whether it decides by samples and generators alone, so that all ranks decide alike."""
 
@@ -58,9 +60,10 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reservoir(Policy):
-    """Reservoir sampling over every sample of every epoch."""
+    """Reservoir sampling over every sample of every epoch, perhaps for each class by itself."""
 
     splits = True
+    counts_classes = True
     keep: Literal["samples", "logits"] = "samples"
 
     def new_share(self, t: int) -> float | None:
@@ -74,7 +77,10 @@ class Reservoir(Policy):
             samples = replace(samples, logits=None)
         elif samples.logits is None:
             raise ValueError("this memory keeps logits: the recipe needs a loss on Bt alone")
-        stored(state).add(samples, task=state.lesson.t)
+        if (count := state.options.memory_per_class) is not None:
+            stored(state).add_by_class(samples, count, task=state.lesson.t)
+        else:
+            stored(state).add(samples, task=state.lesson.t)
 
     def __str__(self) -> str:
         return "reservoir" + (" with logits" if self.keep == "logits" else "")
@@ -86,11 +92,17 @@ class Even(Policy):
     ends, so no sample is in the memory twice."""
 
     fills = "task end"
+    counts_classes = True
 
     def update(self, state: State, samples: Batch) -> None:
         memory = stored(state)
         known = memory.filled
-        chosen = evenly(torch.cat([memory.y[:known], samples.y]), memory.capacity, memory.insertion)
+        chosen = evenly(
+            torch.cat([memory.y[:known], samples.y]),
+            memory.capacity,
+            memory.insertion,
+            state.options.memory_per_class,
+        )
         memory.keep(chosen[chosen < known].sort().values.numpy())
         memory.append(rows(samples, chosen[chosen >= known] - known), task=state.lesson.t)
 
@@ -106,13 +118,15 @@ class Herding(Policy):
     fills = "task end"
     one_each = "class"
     each_class_once = True
+    counts_classes = True
 
     def adopt(self, state: State, samples: Batch) -> None:
         self.update(state, samples)
 
     def update(self, state: State, samples: Batch) -> None:
         memory, lesson = stored(state), state.lesson
-        share = equal_share(memory, len(lesson.seen), "classes")
+        equal = equal_share(memory, len(lesson.seen), "classes")
+        share = state.options.memory_per_class or equal
         if missing := sorted({*lesson.new} - {*samples.y.tolist()}):
             raise ValueError(
                 f"class {missing[0]} has no samples to keep: give end(x, y) some of every new class"
@@ -209,21 +223,24 @@ def herd(features: Tensor, count: int) -> Tensor:
 def keep_evenly(state: State, samples: Batch, *, logits: bool = False) -> None:
     """Fill the memory with the same number of each class, with their `logits` if requested."""
     memory = stored(state)
-    chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion))
+    most = state.options.memory_per_class
+    chosen = rows(samples, evenly(samples.y, memory.capacity, memory.insertion, most))
     if logits:
         chosen = replace(chosen, logits=state.outputs(chosen.x, batch=256))
     memory.append(chosen, task=state.lesson.t)
     memory.offered = memory.filled
 
 
-def evenly(y: Tensor, count: int, generator: Generator) -> Tensor:
-    """Draw rows, the same number of each class as far as there are, in random order."""
+def evenly(y: Tensor, count: int, generator: Generator, most: int | None = None) -> Tensor:
+    """Draw rows, the same number of each class as far as there are, and at most so many, in random
+    order."""
     order = torch.randperm(len(y), generator=generator)
     rank = torch.empty(len(y), dtype=torch.int64)  # of a row within its class
     for label in set(y.tolist()):
         own = order[y[order] == label]
         rank[own] = torch.arange(len(own))
     first = order[rank[order].argsort(stable=True)][:count]
+    first = first if most is None else first[rank[first] < most]
     return first[torch.randperm(len(first), generator=generator)]
 
 

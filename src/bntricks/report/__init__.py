@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bntricks.errors import extra
+
 if TYPE_CHECKING:
     from bntricks.paper import ScaleName, Study
     from bntricks.runs.record import Record
@@ -29,7 +31,8 @@ def write_report(
     """Build a report, write it into a folder, and return the page's path. With a study and its
     scale there are verdicts too; `metrics` choose the columns of the results."""
     # Here, as charts are slow to import, and others need no more of this package than a table.
-    from bntricks.report.build import build
-    from bntricks.report.files import write
+    with extra():
+        from bntricks.report.build import build
+        from bntricks.report.files import write
 
     return write(build(records, study, scale, title, command, metrics), folder)

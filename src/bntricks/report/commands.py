@@ -16,10 +16,10 @@ def options(config: Config) -> list[str]:
     """List the run's options as words on the command line."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper, imports, _ = (knobs.pop(key) for key in ("hyper", "imports", "ranks"))
+    hyper, imports, _, start = (knobs.pop(key) for key in ("hyper", "imports", "ranks", "start"))
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
-    own = {"import": list(imports)}
+    own = {"import": list(imports)} | ({"from": "MODEL"} if start else {})
     parts = (own, always, changed, hyper)
     return [word for part in parts for each in part.items() for word in words_of(*each)]
 
@@ -32,12 +32,16 @@ def start(ranks: int) -> list[str]:
 
 
 def caveat(record: Record) -> str:
-    """Say what the command lacks: a record does not keep the place of its images."""
-    data = record.data
-    if not data.cut_down and data.official_images is not None:
-        return ""
+    """Say what the command lacks: a record keeps neither images nor weights, nor their places."""
+    data, start, lacks = record.data, record.config.start, []
+    if start is not None:
+        lacks.append(f"MODEL is the one whose weights have the SHA-256 {start}.")
     images = f"{data.images['train']} training images with fingerprint {data.fingerprint}"
-    return f"Give --data if the images lie in a folder of yours; these were {images}."
+    if data.given:
+        lacks.append(f"The stream was made in Python, run(Config(…), stream=…), of {images}.")
+    elif data.cut_down or data.official_images is None:
+        lacks.append(f"Give --data if the images lie in a folder of yours; these were {images}.")
+    return " ".join(lacks)
 
 
 def words_of(key: str, value: Any) -> list[str]:

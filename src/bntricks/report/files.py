@@ -24,7 +24,7 @@ from bntricks.report.tables.results import printed_verdicts
 from bntricks.report.tables.table import csv_text, to_csv, to_markdown
 
 PAGE = "report.html"
-MEASUREMENTS = "measurements.csv"
+RUNS, MEASUREMENTS = "runs.csv", "measurements.csv"
 WRITTEN = ".report-files.json"
 """What a report consists of, each file with the SHA-256 of its content."""
 PIXELS_PER_INCH = 200
@@ -71,8 +71,8 @@ def write(
     whose figures are saved too. Figures that cannot be drawn are reported to `warn`."""
     contents = {name: text.encode() for name, text in table_files(report).items()}
     runs = Records(record for group in report.groups for record in group.records)
-    rows = [row.values() for row in runs.rows()]
-    contents[MEASUREMENTS] = csv_text(COLUMNS, rows).encode()
+    for name, rows in ((RUNS, runs.rows()), (MEASUREMENTS, runs.measurements())):
+        contents[name] = csv_text(rows[0] if rows else COLUMNS, map(dict.values, rows)).encode()
     for figure in (*report.figures, *figures):
         try:
             files = rendered(figure)

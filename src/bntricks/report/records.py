@@ -1,13 +1,14 @@
-"""The records of a report, each run once and without contradictions, and all their numbers as one
-table for pandas, R or a spreadsheet."""
+"""The records of a report, each run once and without contradictions, and two tables of them for
+pandas, R or a spreadsheet: a row for each run, and a row for each measurement on the way."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, extra
 from bntricks.files import read_errors
 from bntricks.runs.metrics import choosable
 from bntricks.runs.record import Record
@@ -20,41 +21,42 @@ COLUMNS = (
     *("run", "method", "stream", "seed", "memory"),
     *("after_task", "epoch", "task", "class", "metric", "value"),
 )
-"""`after_task` 0 is before any training. `epoch` is empty but for accuracy within a task; `task` is
-empty for metrics over all tasks, and `class` for all but the accuracy of a class."""
+"""Of measurements. `after_task` 0 is before any training. `epoch` is empty but for accuracy within
+a task; `task` is empty for `acc_so_far`, the mean over all tasks up to there, and `class` for all
+but the accuracy of a class."""
 
 Row = dict[str, Any]
 
 
 class Records(list[Record]):
-    """Runs that were loaded, and their numbers as a table."""
+    """Runs that were loaded, and their numbers as tables."""
 
     def rows(self) -> list[Row]:
-        """Return every number of every run, a row each; missing ones are None. The columns are
-        always the same, so rows of two folders can be joined."""
+        """Return a row for each run: its name, every option, the method's own hyper-parameters and
+        every final metric. What a run does not have is None."""
+        hyper = sorted({name for record in self for name in record.config.hyper})
+        return [_run(record, hyper) for record in self]
+
+    def measurements(self) -> list[Row]:
+        """Return a row for each measurement of each run on the way: of a task after a task or an
+        epoch, of a class. The columns are always the same."""
         rows = []
         for record in self:
-            config = record.config
-            run = {key: getattr(config, key) for key in ("method", "stream", "seed", "memory")}
-            run["run"] = config.identity(record.data.fingerprint)
-            rows += [dict.fromkeys(COLUMNS) | run | row for row in _rows(record)]
+            run = {key: value for key, value in _run(record, ()).items() if key in COLUMNS}
+            rows += [dict.fromkeys(COLUMNS) | run | row for row in _measurements(record)]
         return rows
 
     def frame(self) -> pandas.DataFrame:
-        """Return the rows as a pandas frame."""
-        try:
+        """Return the rows, one for each run, as a pandas frame."""
+        with extra():
             import pandas
-        except ImportError:
-            raise UserError(
-                "this needs a package: pip install 'bntricks[pandas]'; rows() does without"
-            ) from None
         return pandas.DataFrame(self.rows())
 
 
 def load_records(paths: Path | str | Iterable[Path | str]) -> Records:
     """Load the runs in one or several places, each once: record files, run folders, or folders of
     run folders. The result is a list of `Record`; `load_records("runs").frame()` is a pandas frame
-    of all numbers."""
+    with a row for each run."""
     return Records(with_readings(read_all(paths)))
 
 
@@ -95,7 +97,22 @@ def by_seed(records: Iterable[Record], metric: str) -> dict[int, float]:
     return {seed: number for seed, number in numbers.items() if number is not None}
 
 
-def _rows(record: Record) -> Iterator[Row]:
+def _run(record: Record, hyper: Iterable[str]) -> Row:
+    config = record.config
+    options = config.model_dump(mode="json", exclude={"hyper"})
+    named = {name: options.pop(name) for name in ("method", "stream", "seed")}
+    for name in ("tasks", "imports"):
+        options[name] = json.dumps(options[name]) if options[name] else None
+    return {
+        "run": config.identity(record.data.fingerprint),
+        **named,
+        **options,
+        **{name: config.hyper.get(name) for name in hyper},
+        **{metric: record.value(metric) for metric in choosable()},
+    }
+
+
+def _measurements(record: Record) -> Iterator[Row]:
     tasks = len(record.accuracy)
     for metric in ("accuracy", "task_il_accuracy"):
         for after, accuracies in enumerate(getattr(record, metric), start=1):
@@ -108,11 +125,8 @@ def _rows(record: Record) -> Iterator[Row]:
         where = {"after_task": epoch.task, "epoch": epoch.epoch}
         yield from _by_task("accuracy", epoch.accuracy, **where)
     for after, acc in enumerate(record.metrics["acc_after_each_task"], start=1):
-        if acc is not None and after < tasks:
-            yield {"after_task": after, "metric": "acc", "value": acc}
-    for metric in choosable():
-        if (number := record.value(metric)) is not None:
-            yield {"after_task": tasks, "metric": metric, "value": number}
+        if acc is not None:
+            yield {"after_task": after, "metric": "acc_so_far", "value": acc}
     names = record.data.class_names
     for name, accuracy in zip(names, record.class_accuracy or (), strict=False):
         if accuracy is not None:

@@ -10,7 +10,6 @@ import json
 import re
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
 from pydantic import AfterValidator, Field, field_validator
 
 from bntricks.errors import UserError
@@ -30,8 +29,7 @@ class SubjectOptions(Options):
     """The method, by its name in `bnt methods`."""
     hyper: Annotated[
         dict[str, float],
-        Parameter(parse=False),
-        Option("subject", "method", study_flag=False, competes=False),
+        Option("subject", "method", flag=False, study_flag=False, competes=False),
     ] = Field(default_factory=dict)
     """The method's own hyper-parameters; on the command line each has a flag of its own name."""
     stream: Annotated[str, Option("subject", study_flag=False, competes=False)] = "seq-cifar10"
@@ -120,10 +118,7 @@ class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subj
     """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""
     ranks: Annotated[
-        int,
-        Field(ge=1),
-        Parameter(parse=False),
-        Option("computation", study_flag=False, competes=False),
+        int, Field(ge=1), Option("computation", flag=False, study_flag=False, competes=False)
     ] = 1
     """Processes this run is split over: as many as torchrun starts."""
     synchronised: bool = False
@@ -131,10 +126,16 @@ class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, Subj
     own."""
     threads: Annotated[int, Field(ge=1, le=1024), Option("computation")] = 1
     """CPU threads. Different counts give different bits; many runs beat many threads."""
+    start: Annotated[
+        str | None,
+        Field(pattern="^[0-9a-f]{64}$"),
+        Option(flag=False, study_flag=False, competes=False),
+    ] = None
+    """The SHA-256 of the weights that the run starts from. It follows from the model that is
+    given."""
     imports: Annotated[
         dict[str, str],
-        Parameter(parse=False),
-        Option("subject", "method", study_flag=False, competes=False),
+        Option("subject", "method", flag=False, study_flag=False, competes=False),
     ] = Field(default_factory=dict)
     """The user's own files that the run uses, each with the SHA-256 of its content. They follow
     from what is imported."""

@@ -21,7 +21,7 @@ from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome
 from bntricks.runs.record import Data, Numerics, Reading, Record, Seconds
 from bntricks.runs.record.measurements import BeforeLearning, EpochAccuracy
-from bntricks.streams import Stream
+from bntricks.streams import STREAMS, Stream
 from bntricks.training import checkpoint
 from bntricks.training.learner import Learner
 
@@ -59,6 +59,7 @@ def describe(config: Config, stream: Stream, outcome: Outcome) -> Record:
             images=dict(zip(kinds, stream.counts, strict=True)),
             official_images=stream.official and dict(zip(kinds, stream.official, strict=True)),
             cut_down=stream.cut_down,
+            given=None if stream.name in STREAMS else True,
         ),
         seconds=Seconds(
             train=tuple(outcome.train_seconds), evaluate=tuple(outcome.evaluate_seconds)

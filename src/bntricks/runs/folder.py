@@ -38,6 +38,7 @@ from bntricks.runs.request import Request
 from bntricks.runs.resolve import as_text, made_with, resolve
 from bntricks.runs.train import train
 from bntricks.streams import Stream
+from bntricks.streams.registry import OPENERS
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.events import Event, Sink, silent, warning
@@ -48,17 +49,23 @@ LOG, LOCK = "log.jsonl", "lock"
 
 
 def run(
-    config: Config, request: Request | None = None, *, sink: Sink = silent, **options: Any
+    config: Config,
+    request: Request | None = None,
+    *,
+    stream: Stream | None = None,
+    sink: Sink = silent,
+    **options: Any,
 ) -> Record:
-    """Return the record of this run: from disk if it is there, else after training it. An
-    interrupted run continues from its newest checkpoint, unless `force` starts it anew. If a
-    finished one lacks its `probe`, its kept network or its `readings`, it is trained again, to the
-    same bits where versions and machine are the same; if it lacks what `save` or `epoch_accuracy`
-    request, only `force` does that. A reading of another run is read off that run. `options` are
-    those of a `Request`, if none is given."""
+    """Return the record of this run: from disk if it is there, else after training it on the stream
+    that the configuration names, or on this `stream`. An interrupted run continues from its newest
+    checkpoint, unless `force` starts it anew. If a finished one lacks its `probe`, its kept network
+    or its `readings`, it is trained again, to the same bits where versions and machine are the
+    same; if it lacks what `save` or `epoch_accuracy` request, only `force` does that. A reading of
+    another run is read off that run. `options` are those of a `Request`, if none is given."""
     reset_peak_memory()
     request = Request.of(**options) if request is None else request
-    return _run(*resolve(config, request.data, sink), request, sink)
+    resolved = resolve(config, request.data, sink, stream=stream, start=request.start)
+    return _run(*resolved, request, sink)
 
 
 def _run(
@@ -71,6 +78,7 @@ def _run(
         request = request.model_copy(update={"readings": True})
     folder = folder or request.out / config.identity(stream.fingerprint)
     outputs = Outputs(request, config, stream, folder)
+    probes.check(request.probe, stream)
     warn = warning(sink)
     with _writing_to(folder):
         checkpoints = Checkpoints(
@@ -129,11 +137,13 @@ def resume(
     *,
     data: Path | str | None = None,
     net: str | None = None,
+    stream: Stream | None = None,
     sink: Sink = silent,
     **how: Any,
 ) -> Record:
-    """Continue the run in this folder; give `data` if the data has moved. If your own code builds
-    the network, name it again with `net`: a file never decides which code is run."""
+    """Continue the run in this folder; give `data` if the data has moved, and `stream` if the run
+    was given one. If your own code builds the network, name it again with `net`: a file never
+    decides which code is run."""
     reset_peak_memory()
     folder = Path(folder)
     if (asked := _asked(folder)) is None:
@@ -145,7 +155,12 @@ def resume(
     check_named(config.net, net, folder / REQUEST)
     changed = {"data": data or request.data, "out": folder.parent, **how}
     request = Request.of(**(request.model_dump() | changed))
-    stream, resolved = resolve(config, request.data, sink)
+    if stream is None and config.stream not in OPENERS.entries() and not config.imports:
+        raise UserError(
+            f"the stream {config.stream} of this run was made in Python: give it again, by "
+            "resume(folder, stream=…) or the run(…) that began it"
+        )
+    stream, resolved = resolve(config, request.data, sink, stream=stream, start=request.start)
     if (own := resolved.identity(stream.fingerprint)) != name:
         raise UserError(
             f"the run in {folder} is {name}, and with this data it would be {own}: give the folder "

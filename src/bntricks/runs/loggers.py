@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from bntricks.errors import UserError
+from bntricks.errors import extra
 from bntricks.plugins.registry import Registry
 from bntricks.runs.config import Config
 from bntricks.training.events import Event, Sink
@@ -64,10 +64,8 @@ def logging(names: Iterable[str], folder: Path, config: Config) -> Iterator[Sink
 @contextmanager
 def tensorboard(folder: Path, config: Config) -> Iterator[Write]:
     """Write event files to `tensorboard` in the run's folder."""
-    try:
+    with extra(option="log", value="tensorboard"):
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise _missing("tensorboard") from None
     writer: Any = SummaryWriter(str(folder / "tensorboard"))
 
     def write(step: int, values: dict[str, float]) -> None:
@@ -101,10 +99,8 @@ def csv_file(folder: Path, config: Config) -> Iterator[Write]:
 @contextmanager
 def wandb(folder: Path, config: Config, *, mode: Literal["offline", "online"]) -> Iterator[Write]:
     """Log to a Weights & Biases run of the same name, kept in the run's folder."""
-    try:
+    with extra(option="log", value="wandb"):
         import wandb as package
-    except ImportError:
-        raise _missing("wandb") from None
     run = package.init(
         project="bntricks",
         id=folder.name,
@@ -123,9 +119,3 @@ def wandb(folder: Path, config: Config, *, mode: Literal["offline", "online"]) -
 
 LOGGERS.named("wandb")(partial(wandb, mode="offline"))
 LOGGERS.named("wandb-online")(partial(wandb, mode="online"))
-
-
-def _missing(extra: str) -> UserError:
-    return UserError(
-        f"this needs a package: pip install 'bntricks[{extra}]'", option="log", value=extra
-    )

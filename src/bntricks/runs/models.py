@@ -13,7 +13,7 @@ from bntricks.model.create import today
 from bntricks.model.file import save as write
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
 from bntricks.runs.config import Config
-from bntricks.runs.resolve import with_hyper
+from bntricks.runs.resolve import capacity, with_hyper
 from bntricks.streams import Stream, Task, View
 from bntricks.training.checkpoint import versions
 from bntricks.training.learner import Learner
@@ -72,12 +72,12 @@ def _describe(
         ),
         versions=versions(),
         hyper=with_hyper(config, stream.name).hyper,
-        memory=config.memory or stream.memory,
+        memory=capacity(config, stream),
         tasks=len(stream) if policy is not None and policy.needs_task_count else None,
         # A model file can only describe the plain network; others need their owner's code.
         network=Network(channels=stream.shape[0], **shape) if plain else None,
         shape=stream.shape,
-        view=Preprocessing(**asdict(view)),
+        view=Preprocessing(**asdict(view)) if stream.has_images else None,
         taught=tuple(
             LearnedTask(
                 classes=tuple(stream.class_names[label] for label in classes),

@@ -32,7 +32,8 @@ class Outputs:
     def check_there(self, record: Record) -> None:
         """Refuse outputs that a finished run lacks, and that only `force` may train again for."""
         missing = []
-        if not all(path.is_file() for path in self._models()):
+        last = self._models()[-2:]  # a run that starts from a model lacks earlier ones
+        if not all(path.is_file() for path in last):
             missing.append("saving its network")
         if self.request.epoch_accuracy and record.epoch_accuracy is None:
             missing.append("measuring its accuracy after each epoch")

@@ -4,10 +4,9 @@ nor its name. Needs no torch."""
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import Parameter
 from pydantic import Field
 
-from bntricks.options import Options
+from bntricks.options import Option, Options
 
 ProbeName = Literal["phi", "statistics", "overlap"]
 Track = Literal["deferred", "every-step"]
@@ -24,7 +23,7 @@ class FolderOptions(Options):
     them."""
     checkpoint_seconds: Annotated[float, Field(ge=0)] = 120.0
     """Time between a run's checkpoints, in seconds; there is one at the end of each task too."""
-    log: Annotated[tuple[str, ...], Parameter(consume_multiple=True)] = ()
+    log: tuple[str, ...] = ()
     """Write losses and accuracies elsewhere too: `csv` (log.csv in the run's folder),
     `tensorboard`, `wandb` (Weights & Biases, kept in the run's folder until you sync it) or
     `wandb-online`, which sends them."""
@@ -50,16 +49,22 @@ class Request(FolderOptions):
     probe: ProbeName | None = None
     """Look at the network as well: `phi` measures ACC with φ of other images, in the end;
     `statistics` and `overlap` make the maps of features of Figures 1 and 4, for `bnt report`."""
-    save: Annotated[Literal["end", "every task"] | None, Parameter(parse=False)] = None
+    start: Annotated[Path | None, Option(flag="from")] = None
+    """Start from the weights of this model, such as one that `--save-every-task` wrote: the tasks
+    whose classes it knows are not learned again."""
+    save: Annotated[Literal["end", "every task"] | None, Option(flag=False)] = None
     """Write the network as a model file, after the last task or after each."""
-    keep_network: Annotated[bool, Parameter(parse=False)] = False
+    keep_network: Annotated[bool, Option(flag=False)] = False
     """Keep the trained network for whoever reads the record."""
 
     def remembered(self) -> dict[str, Any]:
         """Return what a resumed run is asked for again; its folder gives `out`."""
-        data = None if self.data is None else str(self.data.absolute())
-        own = Request.model_fields.keys() - FolderOptions.model_fields.keys() - {"tensorboard"}
-        return {"data": data, **self.model_dump(include=own)}
+        paths = {name: getattr(self, name) for name in ("data", "start")}
+        own = Request.model_fields.keys() - FolderOptions.model_fields.keys()
+        return {
+            **self.model_dump(include=own - {"tensorboard", "start"}),
+            **{name: path and str(path.absolute()) for name, path in paths.items()},
+        }
 
     @property
     def loggers(self) -> tuple[str, ...]:

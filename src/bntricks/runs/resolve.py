@@ -26,7 +26,9 @@ from bntricks.recipes.recalibrations import RECALIBRATIONS
 from bntricks.runs.config import REVISION, Config
 from bntricks.runs.norms import check_norm, published_otherwise, unused_knobs
 from bntricks.runs.readings import recipe
+from bntricks.runs.start import Start
 from bntricks.streams import Stream, open_stream
+from bntricks.streams.apply import apply_options
 from bntricks.streams.registry import OPENERS
 from bntricks.training.backend import check_bf16, check_device, check_tf32
 from bntricks.training.checkpoint import versions
@@ -36,9 +38,25 @@ from bntricks.training.optimisers import OPTIMISERS, check_rate, default_of, fin
 from bntricks.training.schedules import SCHEDULES
 
 
-def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tuple[Stream, Config]:
-    """Open the stream, fill in its defaults, and reset options that the method does not use, so
-    that a run has one identity."""
+def resolve(
+    config: Config,
+    data: Path | str | None,
+    sink: Sink = silent,
+    *,
+    stream: Stream | None = None,
+    start: Path | None = None,
+) -> tuple[Stream, Config]:
+    """Open the stream unless it is given, fill in its defaults, and reset options that the method
+    does not use, so that a run has one identity. With `start`, add what this model is."""
+    if stream is not None:
+        if "stream" in config.given() and config.stream != stream.name:
+            raise UserError(
+                f"the stream given is named {stream.name}: leave this out",
+                option="stream",
+                value=config.stream,
+            )
+        config = config.model_copy(update={"stream": stream.name})
+    config = _with_start(config, start)
     imports = own_code(config)
     config = with_hyper(config, config.stream)
     method = recipe(config)
@@ -54,16 +72,21 @@ def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tup
     check_norm(config, method)
     check_blurry(config, method)
     used = normalised(config)
-    stream = open_stream(
-        config.stream,
-        data=data,
-        **config.rearrangement,
-        report=reported(sink),
-        warn=warning(sink),
-    )
+    if stream is not None:
+        stream = apply_options(stream, **config.rearrangement)
+    else:
+        stream = open_stream(
+            config.stream,
+            data=data,
+            **config.rearrangement,
+            report=reported(sink),
+            warn=warning(sink),
+        )
+    if config.as_published and not stream.has_images:
+        raise UserError("those mistakes were about images: leave this out", option="as_published")
     if min(len(task.train) for task in stream) < 2:
         raise UserError("a task with one training image has no batch statistics: add images")
-    memory = None if method.memory is None else config.memory or stream.memory
+    memory = None if method.memory is None else capacity(config, stream)
     if method.memory is not None and memory is not None and (least := method.memory.one_each):
         needed = {"class": len(stream.class_names), "task": len(stream)}[least]
         if memory < needed:
@@ -76,6 +99,35 @@ def resolve(config: Config, data: Path | str | None, sink: Sink = silent) -> tup
     return stream, used.model_copy(update={"memory": memory, "imports": imports})
 
 
+def capacity(config: Config, stream: Stream) -> int:
+    """Return how many samples the memory has room for."""
+    if (count := config.memory_per_class) is None:
+        return config.memory or stream.memory
+    policy, room = recipe(config).memory, count * len(stream.class_names)
+    if policy is not None and not policy.counts_classes:
+        raise UserError(
+            f"the memory of {config.method} does not count classes: give memory",
+            option="memory_per_class",
+            value=count,
+        )
+    if config.memory not in (None, room):
+        raise UserError("give this or memory", option="memory_per_class", value=count)
+    return room
+
+
+def _with_start(config: Config, start: Path | None) -> Config:
+    """Add the checksum of the model that the run starts from, or check it."""
+    checksum = None if start is None else Start.read(start).checksum
+    if config.start not in (None, checksum):
+        raise UserError(
+            f"this run starts from weights of SHA-256 {config.start[:12]}"
+            + (", and these are others" if checksum else "")
+            + ": give the model that has them",
+            remedy="from",
+        )
+    return config.model_copy(update={"start": checksum})
+
+
 def normalised(config: Config) -> Config:
     """Return the configuration that `resolve` makes, as far as that depends on no image: a memory
     of None is still the stream's."""
@@ -83,7 +135,7 @@ def normalised(config: Config) -> Config:
     method, default = recipe(config), Config()
     change = own_network(config)
     if method.memory is None:
-        change |= {"memory": None, "memory_batch": default.memory_batch}
+        change |= {name: getattr(default, name) for name in config.options(of="memory")}
     if not concerns(method) and not published_otherwise(config):
         change["as_published"] = default.as_published
     if not isinstance(method.ema, Balanced):

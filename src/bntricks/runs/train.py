@@ -22,8 +22,9 @@ from bntricks.runs.config import Config
 from bntricks.runs.evaluation import Outcome, after_epoch, after_task, before_training, foresees
 from bntricks.runs.readings import readings, recipe
 from bntricks.runs.request import Request
-from bntricks.runs.resolve import with_hyper
+from bntricks.runs.resolve import capacity, with_hyper
 from bntricks.runs.saved import SavedRun, checked
+from bntricks.runs.start import Start, go_on_from
 from bntricks.streams import Images, Stream, Task, View
 from bntricks.streams.apply import apply_options
 from bntricks.streams.tasks import in_one
@@ -88,7 +89,9 @@ def _train(
     if config.compile:
         compile_passes(learner, stream.shape)
     every_step = request.track == "every-step"
-    tasks = len(stream)
+    tasks, over = len(stream), 0
+    if request.start is not None:
+        over = go_on_from(Start.read(request.start), learner, stream, epochs=config.epochs)
     reader = Readings(learner, readings(config)) if request.readings else None
     outcome = Outcome.unmeasured(learner, tasks, reader)
     if request.epoch_accuracy and not (foresees(learner) or learner.method.joint):
@@ -99,12 +102,20 @@ def _train(
         )
     # Joint learns once, after the last task has come; the others learn task by task.
     lessons = {tasks - 1: together(stream)} if learner.method.joint else dict(enumerate(stream))
-    progress = Progress(sink, total=total_steps(learner, lessons, config))
+    left = {index: lesson for index, lesson in lessons.items() if index >= over}
+    progress = Progress(sink, total=total_steps(learner, left, config))
     learner.state.report = progress.work
     check = partial(checked, config=config, stream=stream, lessons=list(lessons.values()))
     position, save = resume(checkpoints, outcome, progress, partial(check, net=learner.net))
     if position.lesson == 0 and position.order is None:
-        before_training(outcome, stream)
+        if over:
+            after_task(outcome, stream, over - 1)
+            if probe is not None:
+                probe(learner, stream, over - 1)
+            outcome.train_seconds, outcome.evaluate_seconds = [0.0] * over, [0.0] * over
+            position = Position(over)
+        else:
+            before_training(outcome, stream)
 
     warned = False
 
@@ -174,7 +185,7 @@ def build(config: Config, stream: Stream) -> Learner:
     """Make a learner with a fresh network, on its device."""
     augment = config.augment == "standard"
     config = with_hyper(config, stream.name)
-    config = config.model_copy(update={"memory": config.memory or stream.memory})
+    config = config.model_copy(update={"memory": capacity(config, stream)})
     return build_learner(
         recipe(config),
         config.hyper,

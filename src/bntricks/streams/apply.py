@@ -117,6 +117,8 @@ def _resized(stream: Stream, size: int) -> Stream:
     """Resize all images to squares of this side."""
     if stream.shape[1:] == (size, size):
         return stream
+    if len(stream.shape) != 3:
+        raise UserError("its samples are not images: leave this out", option="image_size")
     tasks = tuple(
         Task(task.classes, *(Images(resized(p.x, size), p.y) for p in (task.train, task.test)))
         for task in stream

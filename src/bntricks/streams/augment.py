@@ -30,7 +30,8 @@ def crop_and_flip(x: Tensor, pad: int, flip: bool, generator: Generator) -> Tens
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Turns raw images into inputs, augmented if a generator is given."""
+    """Turns raw images into inputs, augmented if a generator is given. Without a mean, samples are
+    inputs already."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -38,6 +39,8 @@ class View:
     flip: bool = False
 
     def __call__(self, x: Tensor, generator: Generator | None = None) -> Tensor:
+        if not self.mean:
+            return x
         if generator is not None:
             x = crop_and_flip(x, self.pad, self.flip, generator)
         scale, shift = _scale_and_shift(self.mean, self.std, x.device)

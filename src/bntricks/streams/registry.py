@@ -181,7 +181,7 @@ def open_stream(
     folder = data if data is not None else os.environ.get("BNT_DATA") or None
     if folder is None and info.data == "given":
         raise UserError(
-            f"the stream {name!r} needs images: give a folder that holds {info.summary}",
+            f"the stream {name!r} needs images, {info.summary}: say where they are",
             option="data",
         )
     chosen: dict[str, Any] = {

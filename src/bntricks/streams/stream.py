@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
+import torch
 from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Labelled images: x is uint8 [N, C, H, W], y is int64 [N] on the host."""
+    """Labelled samples: x is uint8 [N, C, H, W], or float32 [N, ...] if they are features, which
+    are network inputs as they are; y is int64 [N] on the host."""
 
     x: Tensor
     y: Tensor
@@ -50,7 +52,7 @@ class Stream(Sequence[Task]):
     class_names: tuple[str, ...]
     """Name of each label; its length is the number of outputs of the classifier."""
     mean: tuple[float, ...]
-    """Per channel, for pixels in [0, 1]."""
+    """Per channel, for pixels in [0, 1]; features have none."""
     std: tuple[float, ...]
     fingerprint: str
     """A hash of the decoded images and labels, wherever they are stored."""
@@ -87,10 +89,14 @@ class Stream(Sequence[Task]):
         )
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height, width."""
-        channels, height, width = self.tasks[0].train.x.shape[1:]
-        return channels, height, width
+    def shape(self) -> tuple[int, ...]:
+        """Of a sample: channels, height and width of an image."""
+        return tuple(self.tasks[0].train.x.shape[1:])
+
+    @property
+    def has_images(self) -> bool:
+        """Whether its samples are images, rather than features."""
+        return self.tasks[0].train.x.dtype == torch.uint8
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -106,7 +106,10 @@ def with_own_moments(stream: Stream) -> Stream:
 
 
 def channel_moments(x: Tensor) -> Moments:
-    """Compute mean and standard deviation per channel of uint8 images, as of pixels in [0, 1]."""
+    """Compute mean and standard deviation per channel of uint8 images, as of pixels in [0, 1].
+    Features have none."""
+    if x.dtype != torch.uint8:
+        return (), ()
     mean, std = [], []
     values = torch.arange(256, dtype=torch.float64) / 255
     for channel in x.unbind(1):

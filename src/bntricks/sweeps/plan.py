@@ -218,7 +218,7 @@ def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silen
 
     total, measured = 0.0, dict[str, float]()
     for training in trainings(configs):
-        stream, asked = resolve(training.config, request.data, sink)
+        stream, asked = resolve(training.config, request.data, sink, start=request.start)
         config = trunk(asked)
         readings = request.readings or training.readings or config != asked
         own = request.model_copy(update={"readings": readings})

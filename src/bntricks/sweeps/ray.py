@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bntricks.errors import HeldError, RunError, UserError
+from bntricks.errors import HeldError, RunError, UserError, extra
 from bntricks.files import commit
 from bntricks.plugins.imports import Code, loaded
 from bntricks.runs.config import Config
@@ -210,13 +210,9 @@ def _connect(address: str) -> Any:
     if host in LOOPBACK and not _listens(f"127.0.0.2:{port}"):  # which a head on all addresses does
         # Then this process listens on the loopback address only, too.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    try:
+    with extra(option="ray"):  # which every machine needs
         import ray
         import ray.util.scheduling_strategies
-    except ImportError:
-        raise UserError(
-            "this needs Ray on every machine: pip install 'bntricks[ray]'", option="ray"
-        ) from None
     try:
         _check_listening(address)
         with _own_signals():

@@ -18,7 +18,7 @@ from torch import Generator, Tensor, nn
 from bntricks.batch import Batch, check_finite, class_numbers
 from bntricks.errors import did_you_mean
 from bntricks.memory import Memory
-from bntricks.networks.head import check_outputs, grow
+from bntricks.networks.head import check_outputs, grow, last_linear
 from bntricks.norm import mode
 from bntricks.recipes.averages import slow_copy
 from bntricks.recipes.language import Method
@@ -107,6 +107,8 @@ class Learner:
         self._decay = options.weight_decay + 2 * method.decay
         net = place(net, self.device)
         capacity, store = options.memory or CAPACITY, None
+        if options.memory is None and options.memory_per_class is not None:
+            capacity = options.memory_per_class * last_linear(net).out_features
         if method.memory is not None:
             store = Memory(
                 capacity,

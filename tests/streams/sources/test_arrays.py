@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bntricks.errors import UserError
-from bntricks.streams import from_arrays
+from bntricks.streams import View, from_arrays
 
 LABELS = np.array([5, 3, 9, 3, 5, 9, 7, 7])
 
@@ -106,18 +106,19 @@ def test_pixels_labels_names_and_tasks_all_count_for_the_fingerprint():
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
-        ({"x_train": images() / 255}, ["x_train is float64", "uint8", "* 255"]),
+        ({"x_train": images() / 255}, ["x_train", "float32", "x_test", "uint8", "alike"]),
         ({"x_test": images().astype(np.int32)}, ["x_test is int32", "uint8"]),
-        ({"x_train": np.zeros((8, 2, 5, 6), np.uint8)}, ["[8, 2, 5, 6]", "1 or 3"]),
-        ({"x_train": np.zeros((8, 6), np.uint8)}, ["[8, 6]"]),
+        ({"x_train": np.zeros((8, 2, 5, 6), np.uint8)}, ["[8, 2, 5, 6]", "channels='first'"]),
+        ({"x_train": np.zeros(8)}, ["[8]"]),
+        ({"x_train": np.full((8, 6), np.nan)}, ["NaN"]),
         ({"x_train": images()[:0], "y_train": LABELS[:0]}, ["no images"]),
-        ({"x_train": images()[:5]}, ["5 images", "8 labels"]),
+        ({"x_train": images()[:5]}, ["5 samples", "8 labels"]),
         ({"x_test": images(shape=(1, 4, 7))}, ["[1, 4, 6]", "[1, 4, 7]"]),
         ({"y_train": LABELS / 2}, ["y_train is float64", "integers or strings"]),
         ({"y_train": LABELS[:, None]}, ["[8, 1]"]),
         ({"y_test": LABELS.astype(str)}, ["both"]),
         ({"y_test": np.full(8, 4)}, ["4", "y_train does not"]),
-        ({"y_test": np.array([3, 5, 7, 7, 7, 7, 7, 7])}, ["class 9", "no test images"]),
+        ({"y_test": np.array([3, 5, 7, 7, 7, 7, 7, 7])}, ["class 9", "no test samples"]),
         ({"class_names": ["a"]}, ["1 names for 4 classes"]),
         ({"classes_per_task": 0}, ["classes_per_task 0: "]),
         ({"tasks": [[3, 5], [7]]}, ["not in any task: '9'"]),
@@ -135,3 +136,38 @@ def test_what_cannot_be_a_stream_is_told_in_one_line(change, parts):
     assert "\n" not in message
     for part in parts:
         assert part in message, message
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels", "expected"),
+    [
+        ((13, 6, 6), None, (13, 6, 6)),
+        ((6, 6, 13), None, (13, 6, 6)),
+        ((4, 5, 6), "first", (4, 5, 6)),
+        ((4, 5, 6), "last", (6, 4, 5)),
+    ],
+)
+def test_any_number_of_channels_is_found_beside_a_square_or_named(shape, channels, expected):
+    x = np.random.default_rng(0).integers(0, 256, (8, *shape), dtype=np.uint8)
+    stream = from_arrays(x, LABELS, x, LABELS, channels=channels)
+    assert stream.shape == expected
+    assert len(stream.mean) == len(stream.std) == expected[0]
+
+
+def test_features_are_network_inputs_as_they_are():
+    x = np.random.default_rng(0).normal(size=(8, 5))
+    stream = from_arrays(x, LABELS, x, LABELS)
+    assert not stream.has_images
+    assert (stream.shape, stream.mean, stream[0].train.x.dtype) == ((5,), (), torch.float32)
+    view = View(stream.mean, stream.std, pad=4, flip=True)
+    first = stream[0].train.x
+    assert torch.equal(view(first, torch.Generator()), torch.from_numpy(x[[1, 3, 0, 4]]).float())
+    whole = from_arrays(np.round(x).astype(int), LABELS)
+    assert torch.equal(whole[0].train.x, first.round())
+
+
+def test_features_count_for_the_fingerprint_and_so_does_their_kind():
+    x = np.zeros((8, 3, 4, 4))
+    kinds = [from_arrays(each, LABELS, each, LABELS) for each in (x, x + 1, x.astype(np.uint8))]
+    assert len({stream.fingerprint for stream in kinds}) == 3
+    assert split().fingerprint == "3ed919500eb1c963"

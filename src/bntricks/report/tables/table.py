@@ -8,14 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
-
-from rich import box
-from rich.console import Group
-from rich.table import Table as RichTable
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from bntricks.files import shown
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 WIDE = 40
 """Text columns with longer cells than this are set as paragraphs."""
@@ -198,8 +196,13 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return out.getvalue()
 
 
-def to_rich(table: Table) -> Group:
+def to_rich(table: Table) -> "Group":
     """Convert for the terminal; notes have the terminal's width, not the table's."""
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
     title = Text(table.title, style="bold")
     notes = [Text(note, style="dim") for note in table.notes]
     if not table.rows:

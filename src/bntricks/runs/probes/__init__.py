@@ -161,6 +161,12 @@ PANELS = {"statistics": {"balanced", "biased"}, "overlap": {"before", "after"}}
 """Of the maps that they leave."""
 
 
+def check(name: str | None, stream: Stream) -> None:
+    """Refuse a probe that shows images of a stream that has none."""
+    if name in PANELS and not stream.has_images:
+        raise UserError("it shows images, and these are features", option="probe", value=name)
+
+
 def probe(name: str, folder: Path, seed: int) -> Probe:
     """Return the probe of this name for the run in this folder."""
     return partial(PROBES[name], seed=seed, path=maps.path_in(folder, name))

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from bntricks.errors import RunError
+from bntricks.errors import RunError, extra
 
 PERPLEXITY = 30.0
 THUMBNAIL = 32
@@ -17,8 +17,9 @@ THUMBNAIL = 32
 def tsne(features: Tensor, seed: int, start: np.ndarray | None = None) -> np.ndarray:
     """Project features to [N, 2] by t-SNE, alike for the same seed. With a `start`, earlier
     coordinates of the same images, points whose features have not moved stay near their places."""
-    from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits
+    with extra(option="probe"):
+        from sklearn.manifold import TSNE
+        from threadpoolctl import threadpool_limits
 
     points = features.cpu().double().numpy()
     if not np.isfinite(points).all():

@@ -58,6 +58,8 @@ class Data(RecordPart):
     official_images: dict[str, int] | None
     cut_down: bool
     """Whether images of the official data set are missing."""
+    given: bool | None = None
+    """True if the stream was made in Python, where no command finds it."""
 
 
 class Reading(RecordPart):

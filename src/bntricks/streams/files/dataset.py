@@ -41,7 +41,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The training or the test images: x is uint8 [N, C, H, W], counts[k] of them of class k."""
+    """The training or the test samples, counts[k] of them of class k: x is uint8 [N, C, H, W], or
+    float32 [N, ...]."""
 
     x: Tensor
     counts: tuple[int, ...]
@@ -86,7 +87,9 @@ class Plan:
 
 def in_memory(train: Split, test: Split, class_names: Sequence[str]) -> Dataset:
     """Make a data set of images that are in memory, and need no cache."""
-    digest = _start_digest(train.x.shape[1:], class_names, train.counts, test.counts)
+    kind = [] if train.x.dtype == torch.uint8 else [str(train.x.dtype)]
+    shape = [*train.x.shape[1:], *kind]
+    digest = _start_digest(shape, class_names, train.counts, test.counts)
     for part in (train, test):
         digest.update(part.x.contiguous().numpy().data)
     return Dataset(train, test, tuple(class_names), digest.hexdigest()[:16])
@@ -130,7 +133,7 @@ def scaled_pad(pad: int, native: int, size: int | None) -> int:
 
 
 def _start_digest(
-    shape: Sequence[int], class_names: Sequence[str], train: Sequence[int], test: Sequence[int]
+    shape: Sequence[object], class_names: Sequence[str], train: Sequence[int], test: Sequence[int]
 ) -> hashlib._Hash:
     """Start a hash, to be updated with the training pixels and then the test pixels. In class
     order, the counts stand for the labels."""
@@ -146,7 +149,7 @@ def resized(x: Tensor, size: int) -> Tensor:
 def _resized(x: Tensor, size: int) -> Iterator[Tensor]:
     for block in torch.split(x, IMAGES_AT_ONCE):
         area = interpolate(block.to(torch.float32), size=(size, size), mode="area")
-        yield area.round_().to(torch.uint8)
+        yield area if x.is_floating_point() else area.round_().to(torch.uint8)
 
 
 def _write(folder: Path, plan: Plan, what: str, report: OnProgress) -> Path:

@@ -59,22 +59,22 @@ def exact_rgb(raw: bytes, size: int) -> Pixels:
     with _opened(raw, ("JPEG",)) as image:
         if image.size != (size, size):
             raise Unreadable(f"it is {image.width}×{image.height} pixels, not {size}×{size}")
-        return _planes(image.convert("RGB"))
+        return planes(image.convert("RGB"))
 
 
 def square_pixels(raw: bytes, size: int | Square) -> Pixels:
     """Decode any image, upright, and resize its centre square to [3, size, size], or to [1, size,
     size] of grey."""
-    wanted = Square.of(size)
     with _opened(raw, FORMATS) as image:
-        square = _squared(ImageOps.exif_transpose(image), wanted)
-        return _planes(square.convert("L") if wanted.grey else square)
+        return planes(squared(ImageOps.exif_transpose(image), Square.of(size)))
 
 
-def _squared(image: Image.Image, wanted: Square) -> Image.Image:
+def squared(image: Image.Image, wanted: Square) -> Image.Image:
+    """Resize the centre square of an image, in RGB or grey."""
     side, size = min(image.size), wanted.size
     left, top = (image.width - side) // 2, (image.height - side) // 2
-    square = _rgb(image.crop((left, top, left + side, top + side)))
+    square = rgb(image.crop((left, top, left + side, top + side)))
+    square = square.convert("L") if wanted.grey else square
     kept = side * wanted.crop
     if kept == size == side:
         return square
@@ -115,11 +115,13 @@ def _opened(raw: bytes, formats: Sequence[str]) -> Iterator[Image.Image]:
         raise Unreadable(str(error).rstrip(".") or type(error).__name__) from error
 
 
-def _planes(image: Image.Image) -> Pixels:
+def planes(image: Image.Image) -> Pixels:
+    """Return the pixels of an image as [3, H, W], or [1, H, W] of grey."""
     return np.ascontiguousarray(np.atleast_3d(np.asarray(image)).transpose(2, 0, 1))
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def rgb(image: Image.Image) -> Image.Image:
+    """Convert an image to 8 bits a channel, over black where it is transparent."""
     if image.mode == "F":
         raise Unreadable("its pixels are floats of unknown range; save it with 8 bits")
     if image.mode.startswith("I"):

@@ -5,6 +5,7 @@
 import numpy as np
 import torch
 
+from bntricks.errors import extra
 from bntricks.streams.files.dataset import Split, in_memory
 from bntricks.streams.registry import OpenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
@@ -20,7 +21,8 @@ from bntricks.streams.tasks import in_blocks_of, make_stream
     data="embedded",
 )
 def seq_digits(info: StreamInfo, options: OpenOptions) -> Stream:
-    from sklearn.datasets import load_digits
+    with extra(option="stream", value=info.name):
+        from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
     x = torch.from_numpy(np.rint(pixels * (255 / 16)).astype(np.uint8).reshape(-1, 1, 8, 8))

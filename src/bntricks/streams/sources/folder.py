@@ -18,6 +18,9 @@ from bntricks.streams.registry import GivenOptions, StreamInfo, stream
 from bntricks.streams.stream import Stream
 from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
 
+ByClass = dict[str, list[str]]
+"""Names of image files by their class."""
+
 
 @stream(
     "folder",
@@ -31,13 +34,42 @@ from bntricks.streams.tasks import CLASSES_PER_TASK, choose_order, make_stream
 def folder(info: StreamInfo, options: GivenOptions) -> Stream:
     source = image_folder(options.data)
     files = images_by_class(source)
+    return of_files(info, options, source, files, *divided(files, options.held_out))
+
+
+def divided(files: ByClass, share: float) -> tuple[ByClass, ByClass]:
+    """Hold out this share of each class's files for testing."""
+    train, test = dict[str, list[str]](), dict[str, list[str]]()
+    for label, names in files.items():
+        held_out = held_out_positions(len(names), share)
+        train[label] = [name for k, name in enumerate(names) if k not in held_out]
+        test[label] = [name for k, name in enumerate(names) if k in held_out]
+    return train, test
+
+
+def of_files(
+    info: StreamInfo,
+    options: GivenOptions,
+    source: Folder,
+    files: ByClass,
+    train: ByClass,
+    test: ByClass,
+    known_by: object = None,
+) -> Stream:
+    """Make a stream of image files, all of which are in `files`. `known_by` is how they are divided
+    among classes and splits, where their names and the held-out share leave that open."""
     order = choose_order(list(files), options.classes_per_task, options.tasks)
     size = options.image_size or info.image_size
     content = source.digest(list(chain.from_iterable(files.values())), FILE_LIMIT, options.report)
+    known_by = options.held_out if known_by is None else known_by
+
+    def part(by_class: ByClass) -> PlannedSplit:
+        return PlannedSplit.of(by_class.values(), partial(decode, source, size))
+
     dataset = cached(
-        "folder",
-        hashlib.sha256(f"{content} {size} {options.held_out}".encode()).hexdigest(),
-        lambda: _plan(source, files, size, options.held_out),
+        info.name,
+        hashlib.sha256(f"{content} {size} {known_by}".encode()).hexdigest(),
+        lambda: Plan(shown(source.path), (3, size, size), tuple(files), part(train), part(test)),
         options.report,
         options.warn,
     )
@@ -62,16 +94,3 @@ def image_folder(data: Path | None) -> Folder:
     with read_errors(data):
         check_folder(data, contents)
     return Folder(data)
-
-
-def _plan(source: Folder, files: dict[str, list[str]], size: int, share: float) -> Plan:
-    def part(testing: bool) -> PlannedSplit:
-        by_class = []
-        for names in files.values():
-            held_out = held_out_positions(len(names), share)
-            by_class.append([name for k, name in enumerate(names) if (k in held_out) == testing])
-        return PlannedSplit.of(by_class, partial(decode, source, size))
-
-    return Plan(
-        shown(source.path), (3, size, size), tuple(files), part(testing=False), part(testing=True)
-    )
