@@ -9,7 +9,8 @@ from torch import nn
 
 from bntricks import diagnose, mixed, moments, recalibrate
 from bntricks.doctor import repair
-from bntricks.doctor.groups import Group, balanced_batches, survey
+from bntricks.doctor.balanced import balanced_batches
+from bntricks.doctor.groups import Group, survey
 from bntricks.doctor.shares import SHARES, other_shares
 from bntricks.doctor.verdict import judge
 from bntricks.norm import phi, set_phi

@@ -1,25 +1,25 @@
-"""`bnt diagnose` and `bnt recalibrate`: what BatchNorm costs a model, and the repair."""
+"""`bnt diagnose`: what BatchNorm costs a model. `bnt recalibrate` has the same options to select a
+model and images."""
 
 from __future__ import annotations
 
 import json as encoding
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from pydantic import Field, field_validator
 
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
-from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
-from bntricks.cli.models import SkipUnreadable, check_page, check_target, open_model, prepare
-from bntricks.cli.printing import print_json, stdout_reserved
+from bntricks.cli.app import Device, Imports, Json, Names, Threads, app, import_all
+from bntricks.cli.models import SkipUnreadable, check_page, open_model, prepare
+from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import command_line, held, quoted, shown
+from bntricks.files import command_line, quoted, shown
 from bntricks.options import Options
 from bntricks.runs.config import class_names
 
@@ -117,9 +117,9 @@ def diagnose(
     from bntricks.report.tables.table import to_rich
 
     if out is not None:
-        check_page(out, inputs=_inputs(model, selection))
+        check_page(out, inputs=inputs_of(model, selection))
     with stdout_reserved(), console.reporting() as report:
-        net, images, classes, normalised, _ = _open(model, selection)
+        net, images, classes, normalised, _ = opened(model, selection)
         diagnosis = examine(
             net,
             images,
@@ -140,128 +140,12 @@ def diagnose(
         order = quoted(encoding.dumps(fitting, ensure_ascii=False))
         console.say(f"an order of classes that fits the answers: --classes {order}")
     if diagnosis.input_change is not None:
-        console.say(f"a normalisation that fits: {_flags(diagnosis.input_change)}")
+        console.say(f"a normalisation that fits: {flags(diagnosis.input_change)}")
     if out is not None:
         console.say(f"page written to {shown(out)}")
 
 
-@app.command
-def recalibrate(
-    model: Path | None = None,
-    /,
-    *,
-    selection: Annotated[Selection, Parameter(name="*")],
-    out: Path,
-    phi: Literal["best", "balanced"] = "best",
-    shrink: Switch = False,
-    force: Switch = False,
-    anyway: Switch = False,
-    json: Json = False,
-) -> None:
-    """Set a model's running statistics to the best that are found, and write it to a new file.
-
-    Half of the images estimate and choose them, the other half measure the gain. Weights stay as
-    they are.
-
-    Parameters
-    ----------
-    model
-        A model that bnt saved, unless --net brings one of your own.
-    out
-        The new file. For a network of your own it has all that --weights has, in the same layout;
-        its ending (.safetensors, .pt, .pth, .ckpt) decides about the format.
-    phi
-        `best`: statistics of data in which every class is equally frequent, or of data with the
-        share of the newest classes that is measurably better. `balanced`: the former.
-    shrink
-        Move the statistics only a share of the way, chosen by accuracy on the half that estimates
-        them: for few images.
-    force
-        Replace the file if it is there already.
-    anyway
-        Write the file even if classes measurably lose (old ones, those of one group, the newest,
-        or all together), if the outputs seem to be in the wrong order, or if the images seem to be
-        prepared otherwise than in training.
-    json
-        Print what was gained as one JSON object.
-    """
-    from bntricks.doctor import repair
-    from bntricks.doctor.shares import AS_IS, BALANCED
-    from bntricks.doctor.verdict import losing, order_warning
-
-    check_target(out, inputs=_inputs(model, selection), force=force)
-    with stdout_reserved(), console.reporting() as report:
-        net, images, _, normalised, save = _open(model, selection, moves=True)
-        repaired = repair(
-            net,
-            images,
-            only_balanced=phi == "balanced",
-            shrink=shrink,
-            normalised=normalised,
-            check_input=normalised is not None,
-            size=selection.batch,
-            report=report,
-        )
-    before, after, order = repaired.before, repaired.after, repaired.order
-    changes = (
-        ("old", before.old, after.old, after.old_difference),
-        ("newest", before.newest, after.newest, after.newest_difference),
-        ("all", before.all, after.all, after.all_difference),
-    )
-    if order is not None and not anyway:
-        raise UserError(
-            f"the outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
-            f"right, and {order.fitting_accuracy:.1f}% would be in another; nothing was written: "
-            "bnt diagnose names an order that fits, or add --anyway"
-        )
-    if (change := repaired.input_change) is not None and not anyway:
-        raise UserError(
-            "the images seem to be prepared otherwise than in training, and statistics of a wrong "
-            "input are wrong for the right one; nothing was written: give the mean and standard "
-            f"deviation of its training, such as {_flags(change)}, or add --anyway if these are "
-            "right and it is to be adapted to such images"
-        )
-    if after.statistics == AS_IS:
-        raise UserError(
-            "its own statistics are measurably better than balanced ones, and no others are better "
-            "still; nothing was written: keep the file you have, or add --phi balanced"
-        )
-    lost = losing(after)
-    if lost and not anyway:
-        raise UserError(
-            f"{after.statistics} statistics would cost accuracy: {', '.join(lost)}; nothing was "
-            "written: keep the file you have, or add --anyway"
-        )
-    with held(out, wait=True):
-        check_target(out, force=force)
-        save(out)
-    if json:
-        gained = {name: asdict(difference) for name, _, _, difference in changes}
-        found = {"statistics": after.statistics, "share": repaired.share, "path": str(out)}
-        print_json({"gained": gained, **found})
-        return
-    header = ["classes", "before, %", "after, %", "points", "95% interval"]
-    rows = [
-        [name, f"{was:.1f}", f"{now:.1f}", f"{difference.points:+.1f}", difference.interval]
-        for name, was, now, difference in changes
-    ]
-    console.show(header, rows)
-    if after.statistics != BALANCED:
-        console.say(
-            f"φ is of data with {after.statistics} samples: measurably better than balanced"
-        )
-    if shrink:
-        console.say(f"φ is {100 * repaired.share:.0f}% of the way to these statistics")
-    if not after.all_difference.sign:
-        console.say("no measurable change over all classes")
-    if order is not None:
-        console.say(order_warning(order))
-    if lost:
-        console.say(f"measurably worse: {', '.join(lost)}")
-    console.say(f"written to {shown(out)}")
-
-
-def _open(model: Path | None, selection: Selection, *, moves: bool = False) -> Opened:
+def opened(model: Path | None, selection: Selection, *, moves: bool = False) -> Opened:
     """Open the network, its images, its classes and how pixels are normalised if these are given,
     and a function that writes it. A network whose φ must not move is refused if it is to be
     recalibrated."""
@@ -279,15 +163,15 @@ def _open(model: Path | None, selection: Selection, *, moves: bool = False) -> O
                     "it describes a network of your own: leave it out, a MODEL has its own",
                     option=option,
                 )
-        opened = open_model(model, net=selection.net, device=selection.device)
-        if moves and opened.frozen is not None:
+        known = open_model(model, net=selection.net, device=selection.device)
+        if moves and known.frozen is not None:
             raise UserError(
                 f"{shown(model)} has a frozen backbone, and all it knows are features by the "
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
-        images = model_images(opened, _photos(selection), groups)
-        save = partial(opened.save, memory=opened.metadata.with_memory)
-        return opened.net, images, [], None, save
+        images = model_images(known, _photos(selection), groups)
+        save = partial(known.save, memory=known.metadata.with_memory)
+        return known.net, images, [], None, save
     if model is not None or selection.net is None:
         raise UserError(
             "give either MODEL, or --net package.module:function, with --weights FILE unless the "
@@ -321,7 +205,7 @@ def _open(model: Path | None, selection: Selection, *, moves: bool = False) -> O
     return net, images, classes, (mean, std), partial(save_weights, net, checkpoint)
 
 
-def _flags(change: InputChange) -> str:
+def flags(change: InputChange) -> str:
     """Name the right normalisation by the options that give it."""
     from bntricks.doctor.preprocessing import listed
 
@@ -345,7 +229,7 @@ def _photos(selection: Selection) -> Photos:
     )
 
 
-def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
+def inputs_of(model: Path | None, selection: Selection) -> list[Path | None]:
     """List the files that the command reads, and must not overwrite."""
     inputs = [model, selection.weights, selection.data, selection.preprocessing]
     if selection.classes is not None and is_file(Path(selection.classes)):

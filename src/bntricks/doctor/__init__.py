@@ -5,9 +5,10 @@ measured and how.
 """
 
 from bntricks.doctor.accuracy import Counterfactual, Difference
+from bntricks.doctor.balanced import mixed
 from bntricks.doctor.diagnosis import Diagnosis, diagnose
 from bntricks.doctor.gap import Remedy
-from bntricks.doctor.groups import Group, mixed
+from bntricks.doctor.groups import Group
 from bntricks.doctor.layers import Layer
 from bntricks.doctor.preprocessing import InputChange
 from bntricks.doctor.repair import Repair, repair

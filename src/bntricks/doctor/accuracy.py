@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -131,14 +131,7 @@ def in_parts(batches_by_group: BatchesByGroup, name: str, size: int) -> Iterator
 
 def network_outputs(net: nn.Module, x: Tensor) -> Tensor:
     """Return the scores of a network that returns them directly, or as `logits` of an object."""
-    return flat_scores(net(x))  # type: ignore[no-any-return]
-
-
-def flat_scores(output: Any) -> Any:
-    """Return the scores in a network's output; those of a 1×1 convolution are [N, C, 1, 1]."""
-    scores = scores_in(output)
-    pooled = isinstance(scores, Tensor) and scores.ndim == 4 and scores.shape[2:] == (1, 1)
-    return scores.flatten(1) if pooled else scores
+    return scores_in(net(x))  # type: ignore[no-any-return]
 
 
 def inputs_for(net: nn.Module) -> Callable[[Tensor], Tensor]:

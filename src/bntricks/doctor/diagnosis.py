@@ -26,13 +26,13 @@ from bntricks.doctor.accuracy import (
     measure,
     network_outputs,
 )
+from bntricks.doctor.balanced import balanced_batches
 from bntricks.doctor.gap import Remedy, in_words, remedy, remedy_trials
 from bntricks.doctor.groups import (
     BATCH_SIZE,
     Batches,
     BatchesByGroup,
     Group,
-    balanced_batches,
     checked_batches,
     class_shares,
     first_half,

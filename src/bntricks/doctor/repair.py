@@ -13,11 +13,11 @@ from bntricks.doctor.accuracy import (
     measure,
     network_outputs,
 )
+from bntricks.doctor.balanced import balanced_batches
 from bntricks.doctor.diagnosis import examine, unsound
 from bntricks.doctor.groups import (
     BATCH_SIZE,
     BatchesByGroup,
-    balanced_batches,
     first_half,
     halves,
     survey,

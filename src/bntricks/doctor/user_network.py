@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bntricks.doctor.accuracy import flat_scores
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, counted
+from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
 from bntricks.networks.weights import Checkpoint, load_weights
 from bntricks.streams.files.image import Square
@@ -42,7 +42,7 @@ def open_network(
     network = called(net)
     checkpoint = None if weights is None else load_weights(network, weights)
     network = place(network, torch.device(device))
-    scores = flat_scores(check_accepts(network, batches_by_group, adjustable=True))
+    scores = scores_in(check_accepts(network, batches_by_group, adjustable=True))
     if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] != len(classes):
         namers = "the folders name" if list(classes) == list(folders) else "the list names"
         raise UserError(
