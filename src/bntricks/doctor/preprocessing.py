@@ -47,8 +47,8 @@ ALIKE = 0.1
 """The weight of a difference between the channels' own changes, of one between moments."""
 MOST_CHANNELS = 4
 """Of an image; other inputs are not examined."""
-MOST_IMAGES = 512
-VALUES = 1 << 24
+MOST_IMAGES, MOST_PIXELS = 512, 64 * 224 * 224
+VALUES = 1 << 23
 """Of responses at once."""
 AFFINE = 1e-3
 """The most that responses may differ from their weighted sum, in their own standard deviation."""
@@ -177,7 +177,8 @@ def _responses(
             return None
         if not images and not _is_affine(net, layer, x[:2]):
             return None
-        x = x[: MOST_IMAGES - images]
+        most = min(MOST_IMAGES, max(1, MOST_PIXELS // x[0, 0].numel()))
+        x = x[: most - images]
         images += len(x)
         per_image = by_channel(_input_of(net, layer, x[:1])).numel() * (2 * x.shape[1] + 1)
         for part in torch.split(x, max(1, VALUES // per_image)):
@@ -186,7 +187,7 @@ def _responses(
             squares = z.mT @ z
             total = squares if total is None else total + squares
             count += z.shape[1]
-        if images >= MOST_IMAGES:
+        if images >= most:
             break
     if total is None:
         return None
@@ -197,11 +198,11 @@ def _responses(
 
 def _parts(net: nn.Module, layer: NormLayer, x: Tensor) -> list[Tensor]:
     """Return the responses of the layer's input, [values, J] each."""
-    nothing = _input_of(net, layer, torch.zeros_like(x))
-    eye = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[:, None, :, None, None]
-    alone = [x * only for only in eye] + [torch.ones_like(x) * only for only in eye]
-    parts = [_input_of(net, layer, each) - nothing for each in alone]
-    return [by_channel(part) for part in (*parts, nothing)]
+    nothing = _input_of(net, layer, torch.zeros_like(x[:1]))
+    channels = torch.eye(x.shape[1], dtype=x.dtype, device=x.device)[:, None, :, None, None]
+    alone = [_input_of(net, layer, x * only) - nothing for only in channels]
+    constant = [_input_of(net, layer, torch.ones_like(x[:1]) * only) - nothing for only in channels]
+    return [by_channel(part.expand_as(alone[0])) for part in (*alone, *constant, nothing)]
 
 
 def _is_affine(net: nn.Module, layer: NormLayer, x: Tensor) -> bool:
