@@ -57,7 +57,7 @@ def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
     assert record.already_there
     assert list(record.readings) == list(READINGS)
     assert read(record.path / "record.json").readings == record.readings
-    assert [each.label for each in group([record])] == ["er"]
+    assert [each.label for each in group([record])] == ["ER"]
     groups = group(load_records(out))
     assert [each.label for each in groups] == [
         "er",
@@ -270,7 +270,7 @@ def test_what_makes_no_sense_is_refused_before_any_work(options, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"correct": "bic"}, "correct bic: .* without torchrun"), ({"method": "cls-er"}, "cannot be")],
+    [({"correct": "bic"}, "correct bic: .* do not split"), ({"method": "cls-er"}, "cannot be")],
 )
 def test_corrections_and_averages_are_not_split_over_processes(monkeypatch, options, message):
     monkeypatch.setattr("bntricks.runs.resolve.launched", lambda: (0, 2))

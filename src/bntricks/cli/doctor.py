@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
 from bntricks.cli.app import Device, Imports, Json, Names, Threads, app, import_all
-from bntricks.cli.models import SkipUnreadable, check_page, open_model, prepare
+from bntricks.cli.models import SkipUnreadable, check_page, open_model, prepare, recorded_command
 from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, quoted, shown
@@ -94,9 +94,10 @@ def diagnose(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Say what BatchNorm's running statistics cost a model, layer by layer.
+    """Say what BatchNorm's statistics cost a model.
 
-    Half of the images estimate moments, the other half measure accuracy. The model is only read.
+    It does so layer by layer. Half of the images estimate moments, the other half measure accuracy.
+    The model is only read.
 
     Examples:
 
@@ -170,6 +171,8 @@ def opened(model: Path | None, selection: Selection, *, moves: bool = False) -> 
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
         images = model_images(known, _photos(selection), groups)
+        if moves:
+            known.note("recalibrated", command=recorded_command())
         save = partial(known.save, memory=known.metadata.with_memory)
         return known.net, images, [], None, save
     if model is not None or selection.net is None:

@@ -30,10 +30,14 @@ def recalibrate(
     anyway: Switch = False,
     json: Json = False,
 ) -> None:
-    """Set a model's running statistics to the best that are found, and write it to a new file.
+    """Set a model's statistics to the best that are found.
 
-    Half of the images estimate and choose them, the other half measure the gain. Weights stay as
-    they are.
+    The model is written to a new file. Half of the images estimate and choose its running
+    statistics, the other half measure the gain. Weights stay as they are.
+
+    Examples:
+
+    - `bnt recalibrate model.safetensors --data photos --out better.safetensors`
 
     Parameters
     ----------
