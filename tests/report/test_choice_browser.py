@@ -35,7 +35,9 @@ def opened(request, browser, address):
     scheme, width = request.param
     with quiet_page(browser, address, scheme=scheme, width=width) as page:
         page.wait_for_selector("html.ready", state="attached", timeout=20_000)
-        page.evaluate("document.querySelectorAll('details:has(.chart)').forEach(d => d.open = true)")
+        page.evaluate(
+            "document.querySelectorAll('details:has(.chart)').forEach(d => d.open = true)"
+        )
         page.wait_for_timeout(1500)
         yield page
         assert page.evaluate("document.documentElement.scrollWidth") <= width

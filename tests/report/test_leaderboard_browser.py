@@ -40,7 +40,9 @@ def opened(request, browser, address):
 
 
 def methods(page):
-    return [text.split()[-1] for text in page.locator(".board tbody td:nth-child(2)").all_inner_texts()]
+    return [
+        text.split()[-1] for text in page.locator(".board tbody td:nth-child(2)").all_inner_texts()
+    ]
 
 
 def test_rows_are_sorted_and_each_run_is_a_dot(opened):
@@ -69,7 +71,9 @@ def test_two_rows_differ_as_statistics_says(opened):
     boxes.nth(1).check()
     er, bnt = (next(g for g in group(runs(m, f))) for m, f in (("er", ER), ("er-bnt", BNT)))
     for number, metric in enumerate(("acc", "bwt")):
-        cells = opened.locator(f".differences tbody tr:nth-child({number + 1}) td").all_inner_texts()
+        cells = opened.locator(
+            f".differences tbody tr:nth-child({number + 1}) td"
+        ).all_inner_texts()
         values = [text.splitlines()[-1] for text in cells]
         found = difference(by_seed(bnt.records, metric), by_seed(er.records, metric))
         assert values[3].endswith(f"{found.mean:.2f}")
@@ -92,7 +96,9 @@ def test_the_keyboard_goes_from_dot_to_dot_and_to_the_run(opened):
     first = opened.locator(".board tbody tr").first.locator(".dots a")
     first.nth(0).focus()
     opened.keyboard.press("ArrowRight")
-    assert opened.evaluate("document.activeElement.getAttribute('aria-label')") == "seed 1: ACC 61.50"
+    assert (
+        opened.evaluate("document.activeElement.getAttribute('aria-label')") == "seed 1: ACC 61.50"
+    )
     opened.keyboard.press("Enter")
     opened.wait_for_selector(".run h3")
     run = opened.locator(".run")
