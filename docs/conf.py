@@ -3,8 +3,7 @@
 import ast
 import csv
 import re
-from itertools import groupby
-from operator import itemgetter
+import shutil
 from pathlib import Path
 
 import bntricks
@@ -15,6 +14,9 @@ from bntricks.report.records import load_records
 from bntricks.report.tables.table import Cell, Table
 
 DOCS = Path(__file__).parent
+API = DOCS / "api"
+"""Pages that are written anew each time."""
+PIECES = "bntricks"
 
 project = "bntricks"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
@@ -42,6 +44,8 @@ LIVE = (
 )
 """What the site has in place of the picture."""
 CLAIMS = "claims.html"
+OWN_PAGES = ("explorer", "claims", "index")
+"""Which the theme does not write."""
 CLAIMED = ("verdict", "claim", "difference", "low", "high", "seeds", "scale", "paper", "study")
 LISTED = re.compile(r"^- \[.*?\]\((.*?)\.md\)", re.MULTILINE)
 
@@ -60,11 +64,7 @@ def prepare(app, page, source):
         source[0] = source[0].replace("<!-- claims -->", link)
         source[0] += f"\n\n```{{toctree}}\n:hidden:\n\n{studies}\n```\n"
     elif page == "api":
-        by_module = groupby(bntricks._modules().items(), itemgetter(1))
-        names = (public(module, [name for name, _ in pairs]) for module, pairs in by_module)
-        files = house(Path(bntricks.__file__).parent)
-        source[0] = source[0].replace("<!-- names -->", "".join(names))
-        source[0] = source[0].replace("<!-- files -->", "".join(files))
+        source[0] = source[0].replace("<!-- modules -->", modules())
 
 
 def navigation(title, listed):
@@ -72,21 +72,56 @@ def navigation(title, listed):
     return f"\n\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{pages}\n```\n"
 
 
-def public(module, names):
-    described = "\n".join(directive(module, name) for name in names)
-    return f"\n### {module.removeprefix('bntricks.')}\n\n```{{eval-rst}}\n{described}```\n"
+def write_modules(app):
+    """Write a page for each folder of the package: its public names, and its files."""
+    shutil.rmtree(API, ignore_errors=True)
+    API.mkdir()
+    for name, (names, files) in api().items():
+        shown = f"bntricks.{name}" if name != PIECES else name
+        described = "\n".join(directive(names[own], own) for own in sorted(names, key=str.lower))
+        text = f"# {shown}\n\n{described}\n\n## The source, file by file\n{''.join(house(files))}"
+        (API / f"{name}.md").write_text(text, encoding="utf-8")
+
+
+def modules():
+    """List the public names of each of these pages, in a table and in the navigation."""
+    rows, pages = "| module | public names |\n|---|---|\n", api()
+    for name, (names, _) in pages.items():
+        shown = (
+            ", ".join(f"[{own}](#{names[own]}.{own})" for own in sorted(names, key=str.lower))
+            or "–"
+        )
+        rows += f"| [{name}](api/{name}.md) | {shown} |\n"
+    listed = "\n".join(f"api/{name}" for name in pages)
+    return f"{rows}\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+
+
+def api():
+    """Public names, with their modules, and described files, by the folder they are in."""
+    source = Path(bntricks.__file__).parent
+    pages = {PIECES: ({}, [])}
+    for path, sentence in source_files(source):
+        pages.setdefault(folder_of(path), ({}, []))[1].append((path, sentence))
+    for name, module in bntricks._modules().items():
+        path = Path(*module.split(".")[1:])
+        pages[path.parts[0] if (source / path.parts[0]).is_dir() else PIECES][0][name] = module
+    return pages
+
+
+def folder_of(path):
+    return path.parts[0] if len(path.parts) > 1 else PIECES
 
 
 def directive(module, name):
     value = getattr(bntricks, name)
     kind = "class" if isinstance(value, type) else "function" if callable(value) else "data"
-    return f".. auto{kind}:: {module}.{name}\n"
+    return f"```{{eval-rst}}\n.. auto{kind}:: {module}.{name}\n```\n"
 
 
-def house(source):
+def house(files):
     """A table for each folder, of what its files say they are."""
     folder = None
-    for path, sentence in source_files(source):
+    for path, sentence in files:
         if path.parent != folder:
             folder = path.parent
             yield f"\n### bntricks/{'' if folder == Path() else f'{folder.as_posix()}/'}\n\n"
@@ -140,6 +175,26 @@ def cell(text):
     return Cell(text if text.isdigit() else f"{float(text):.1f}", float(text))
 
 
+ACCESSIBLE = {
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="All pages">',
+    '<aside class="toc-drawer': '<aside aria-label="This page" class="toc-drawer',
+    '<th class="head"><p></p></th>': "<td></td>",
+    '<div class="table-wrapper ': '<div tabindex="0" class="table-wrapper ',
+    '</noscript>\n\n<div id="search': '</noscript>\n<h1>Search</h1>\n<div id="search',
+}
+"""What a reader's program or keyboard needs, and the theme leaves out."""
+
+
+def make_accessible(app, failure):
+    """Name landmarks and levels, and let the keyboard scroll wide tables."""
+    for page in (path for path in Path(app.outdir).rglob("*.html") if path.stem not in OWN_PAGES):
+        text = page.read_text(encoding="utf-8")
+        for theirs, ours in ACCESSIBLE.items():
+            text = text.replace(theirs, ours)
+        page.write_text(text, encoding="utf-8")
+
+
 def open_with_the_first_page(app, failure):
     """A server and a reader look for index.html."""
     refresh = f'<meta http-equiv="refresh" content="0; url={root_doc}.html">'
@@ -147,8 +202,9 @@ def open_with_the_first_page(app, failure):
 
 
 def setup(app):
+    app.connect("builder-inited", write_modules)
     app.connect("source-read", prepare)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", no_type, priority=400)  # before napoleon
-    for last in (explorer, claims, open_with_the_first_page):
+    for last in (make_accessible, explorer, claims, open_with_the_first_page):
         app.connect("build-finished", last)

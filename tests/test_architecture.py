@@ -57,7 +57,7 @@ def test_one_loop_observes_batches():
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "observe"
     }
-    assert observing - {"sweeps/plan.py", "runs/check.py"} == {"training/loop.py"}
+    assert observing - {"sweeps/estimate.py", "runs/check.py"} == {"training/loop.py"}
 
 
 def test_a_class_name_means_one_class():

@@ -141,3 +141,26 @@ def test_the_samples_that_join_may_be_drawn():
     assert len(drawn) == len(first)
     assert set(drawn.y.tolist()) == {0, 1, 2, 3}
     assert torch.equal(drawn.y[8:], y[drawn.x[8:, 0].long()])
+
+
+def test_classes_of_uneven_size_are_drawn_evenly_and_no_image_is_left_out_for_long():
+    y = torch.tensor([0] * 200 + [3] * 20 + [7] * 200)
+    order, seen = torch.Generator().manual_seed(0), set()
+    for _ in range(12):
+        ids = torch.cat(list(shuffled(len(y), 64, order, even=True, y=y)))
+        assert torch.bincount(y[ids])[[0, 3, 7]].tolist() == [140, 140, 140]
+        assert torch.bincount(ids[y[ids] == 3])[200:220].tolist() == [7] * 20
+        assert len(set(ids[y[ids] != 3].tolist())) == 280, "none twice in an epoch"
+        seen |= set(ids.tolist())
+    assert seen == set(range(420))
+
+
+def test_classes_of_even_size_are_drawn_as_if_nobody_had_asked():
+    y = torch.arange(30) % 3
+    y[0] = 1
+    for labels in (torch.arange(30) % 3, y):
+        plain, even = (
+            torch.cat(list(shuffled(30, 8, torch.Generator().manual_seed(1), y=each)))
+            for each in (None, labels)
+        )
+        assert torch.equal(plain, even) == (labels is not y)

@@ -31,6 +31,8 @@ RUN = ("run", "--method", "er-bnt", *SOME)
 WITH_ALL = ("--save-every-task", "--readings", "--epoch-accuracy", "--log", "csv")
 LESSON = ("--epochs", "1", "--checkpoint-seconds", "0")
 LEARN = ("learn", "first", "--into", "m", *TINY, *LESSON)
+WELL = (*LEARN[:-4], "--epochs", "30")
+BADLY = ("learn", "second", "--into", "m", "--epochs", "3", "--lr", "30", *LESSON[2:])
 MORE = ("learn", "second", "--into", "m", *LESSON)
 LOCKS_NOTHING = frozenset({".r.lock"})
 SWEEP = ("sweep", "--grid", "lr=0.01,0.1", "--seeds", "1", "--validation", "0.25", *SOME)
@@ -60,6 +62,8 @@ class Case:
     refusal: str | None = None
     left: frozenset[str] = frozenset()
     """What may then be left until the file is changed again."""
+    code: int = 0
+    """With which it ends."""
     killed: tuple[tuple[str, ...], int] | None = None
     """A command that was killed after these, and where."""
 
@@ -82,7 +86,25 @@ CASES = {
     "sweep": Case((*SWEEP, "--out", "runs", "--workers", "1")),
     "learn": Case(LEARN, refusal="already exists"),
     "learn more": Case(MORE, after=(LEARN,), refusal="already"),
-    "learn badly": Case((*MORE, "--lr", "3"), after=(LEARN,), refusal="already"),
+    "learn badly": Case(BADLY, after=(WELL,), code=1),
+    "accept": Case(
+        ("accept", "m"),
+        after=(WELL, BADLY),
+        refusal="nothing to accept",
+        left=frozenset({"m.refused"}),
+    ),
+    "rollback": Case(("rollback", "m", "1"), after=(LEARN, MORE), refusal="as it was after"),
+    "rename, the fifth time": Case(
+        ("rename-class", "m", "red 3", "red 4", "--keep", "2"),
+        after=(
+            LEARN,
+            ("rename-class", "m", FIRST[0], "red 1"),
+            ("rename-class", "m", "red 1", "red 2"),
+            ("rename-class", "m", "red 2", "red 3"),
+        ),
+        refusal="red 3",
+        left=frozenset({"m.1", "m.2"}),
+    ),
     "rename": Case(("rename-class", "m", FIRST[0], "red"), after=(LEARN,), refusal=FIRST[0]),
     "remove": Case(("remove-class", "m", FIRST[0]), after=(LEARN,), refusal=FIRST[0]),
     "export": Case(
@@ -124,7 +146,7 @@ def nothing_but_the_work():
     from bntricks.sweeps import local
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bntricks.model.create.datetime", Noon)
+        patch.setattr("bntricks.model.history.datetime", Noon)
         patch.setattr("bntricks.runs.describe.datetime", Noon)
         patch.setattr(runs_folder, "describe", functools.partial(timeless, runs_folder.describe))
         patch.setattr(files, "rendered", drawn)
@@ -181,7 +203,7 @@ def prepared(tmp_path_factory):
         if commands:
             shutil.copytree(make(commands[:-1]), place)
             done = bnt(place, commands[-1])
-            assert done.returncode == 0, done.stderr
+            assert done.returncode == (commands[-1] == BADLY), done.stderr
         else:
             write_folder(place / "first", FIRST)
             write_folder(place / "second", SECOND)
@@ -208,7 +230,7 @@ def test_a_command_that_was_killed_and_repeated_has_done_its_work(name, prepared
 
     anew()
     undisturbed = bnt(place, case.words)  # here, so that its children have nothing to import
-    assert undisturbed.returncode == 0, undisturbed.stderr
+    assert undisturbed.returncode == case.code, undisturbed.stderr
     whole = content(place)
     anew()
     changes = forked(lambda: bnt(place, case.words).returncode, place).changes
@@ -225,7 +247,7 @@ def test_a_command_that_was_killed_and_repeated_has_done_its_work(name, prepared
         there = done and again.returncode == 2 and (case.refusal or "\n") in again.stderr
         for file in case.left if there else ():
             now.pop(file, None)
-        if (again.returncode != 0 and not there) or now != whole:
+        if (again.returncode != case.code and not there) or now != whole:
             wrong.append((point, died.last, again.stderr[-600:], difference(whole, now)))
     print(f"{name}: killed at {len(points)} of {changes} points, {len(wrong)} wrong")
     assert not wrong, f"{len(wrong)} of {len(points)}: " + "\n".join(map(str, wrong[:20]))

@@ -35,8 +35,8 @@ WITH_PYTHON = [page for page in PAGES if python_blocks(page.read_text(encoding="
 def test_the_table_of_methods_is_the_codes():
     text = (DOCS / "methods.md").read_text(encoding="utf-8")
     written = text.split("<!-- methods -->\n")[1].split("<!-- /methods -->")[0]
-    printed = process("methods", "--markdown", cwd=ROOT).stdout
-    assert written.strip() == printed.strip(), "run `bnt methods --markdown` and paste it in"
+    printed = process("methods", "--recipes", "--markdown", cwd=ROOT).stdout
+    assert written.strip() == printed.strip(), "run `bnt methods --recipes --markdown`"
 
 
 def test_the_table_of_norms_is_the_codes():
@@ -202,3 +202,16 @@ def test_every_page_is_found_from_the_readme():
     results = {(DOCS / link).resolve() for link in links((DOCS / "results.md").read_text("utf-8"))}
     assert {*DOCS.glob("evidence/*")} <= results
     assert "docs/README.md" in links((ROOT / "README.md").read_text("utf-8"))
+
+
+def test_the_list_of_pages_calls_each_by_its_title():
+    listed = re.findall(r"^- \[(.*?)\]\((.*?\.md)\)", (DOCS / "README.md").read_text("utf-8"), re.M)
+    assert len(listed) > 20
+    for title, page in listed:
+        assert (DOCS / page).read_text("utf-8").splitlines()[0] == f"# {title}"
+
+
+@pytest.mark.parametrize("page", ["getting-started", "doctor", "your-model", "teaching"])
+def test_pages_for_beginners_show_pictures(page):
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    assert re.search(r"!\[\w[^]]{30,}\]\(figures/[\w-]+\.svg\)", text)

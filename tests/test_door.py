@@ -91,20 +91,6 @@ def _no_links(self, target):
 
 
 @pytest.mark.fault
-def test_a_model_whose_change_was_cut_short_is_not_begun_anew(bnt, refused, model, first, tmp_path):
-    """As 0.2.0 left it when it was killed between two renames."""
-    before = model.with_name(f"{model.stem}.before{model.suffix}")
-    unfinished = model.with_name(f".{model.name}.0123abcd.partial")
-    model.rename(before)
-    unfinished.write_bytes(b"half a model")
-    command = ("learn", first, "--into", model, *TINY, "--epochs", 1)
-    refused(*command, words=["did not finish", f"mv {before} {model}", f"rm {unfinished}"])
-    assert not model.exists()
-    unfinished.unlink()
-    assert bnt(*command).code == 0
-
-
-@pytest.mark.fault
 def test_what_a_killed_save_has_left_goes_with_the_next_command(bnt, model):
     unfinished = model.with_name(f".{model.name}.0123abcd.partial")
     other = model.with_name(f".{model.name}.other.partial")

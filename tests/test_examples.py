@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 EXECUTED = {
     *("add_classes.py", "own_loop.py", "own_method.py", "reproduce_a_table.py"),
     *("replay_loop.py", "replay_loop_with_bn_tricks.py"),
+    "clothes.py",
     "diagnose_a_model.py",  # in tests/doctor
     "my_method.py",  # in tests/test_imports.py, and with my_study.toml in tests/cli
 }
@@ -89,3 +90,12 @@ def test_classes_are_added_to_a_trained_network(printed_by):
     assert after > 60
     assert new > 80
     assert "each digit is: 0" in printed
+
+
+def test_clothes_are_folders_that_a_model_can_learn(printed_by, tmp_path):
+    assert printed_by(EXAMPLES / "clothes.py") == "written to clothes\n"
+    made = tmp_path / "clothes"
+    counts = {path.name: len([*path.iterdir()]) for path in [*made.glob("*/*/"), made / "wardrobe"]}
+    assert counts == dict.fromkeys(("Trouser", "Dress", "Sandal", "Pullover", "Bag"), 100) | {
+        "wardrobe": 15
+    }

@@ -1,5 +1,6 @@
 """The documentation as a site: whole, and of use without a server or a network."""
 
+import re
 import subprocess
 import sys
 
@@ -24,9 +25,13 @@ def site(tmp_path_factory):
 
 def test_every_page_is_there_and_every_public_name(site):
     assert {page.stem for page in DOCS.glob("*.md")} <= {page.stem for page in site.glob("*.html")}
-    described = (site / "api.html").read_text(encoding="utf-8")
+    pages = [path.read_text(encoding="utf-8") for path in site.glob("api/*.html")]
     for name, module in bntricks._modules().items():
-        assert f'id="{module}.{name}"' in described
+        assert sum(f'id="{module}.{name}"' in page for page in pages) == 1
+        assert f"#{module}.{name}" in (site / "api.html").read_text(encoding="utf-8")
+    for path in ("options.py", "recipes/language.py", "cli/app.py"):
+        folder, name = path.split("/") if "/" in path else ("bntricks", path)
+        assert name in (site / "api" / f"{folder}.html").read_text(encoding="utf-8")
 
 
 def test_every_figure_is_shown_somewhere():
@@ -49,6 +54,16 @@ def test_the_site_has_the_explorer_and_a_table_of_every_claim(site):
     assert rows == len(claims.splitlines()) - 1
 
 
+def test_readers_programs_and_keyboards_find_their_way(site):
+    for name in ("README", "api/recipes", "evidence/pilot", "search"):
+        page = (site / f"{name}.html").read_text(encoding="utf-8")
+        assert page.count('role="heading"') == page.count('role="heading" aria-level=') == 3
+        assert "<h1>" in page
+        assert all("aria-label" in aside for aside in re.findall("<aside[^>]*>", page))
+        assert all("tabindex" in div for div in re.findall('<div[^>]*"table-wrapper[^>]*>', page))
+        assert '<th class="head"><p></p></th>' not in page
+
+
 CUT_CODE = """() => [...document.querySelectorAll("pre")]
   .filter((code) => code.scrollWidth > code.clientWidth + 1)
   .map((code) => code.textContent.slice(0, 60))"""
@@ -57,11 +72,30 @@ CUT_CODE = """() => [...document.querySelectorAll("pre")]
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_it_opens_from_disk_and_cuts_no_code(site, browser, scheme, width):
-    for name in ("README", "api", "results", "doctor", "evidence/pilot", "claims"):
+    for name in ("README", "api", "api/runs", "results", "doctor", "evidence/pilot", "claims"):
         address = (site / f"{name}.html").as_uri()
         with quiet_page(browser, address, scheme=scheme, width=width, files=True) as page:
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             assert page.evaluate(CUT_CODE) == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1311, 1313, 1320, 1360, 1400, 1439, 1441])
+def test_no_page_is_wider_than_a_window_with_two_sidebars(site, browser, width):
+    for name in ("README", "api/recipes", "your-model"):
+        address = (site / f"{name}.html").as_uri()
+        with quiet_page(browser, address, width=width, files=True) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 700, 1024, 1280, 1360])
+def test_the_explorer_is_whole_in_its_frame(site, browser, width):
+    with quiet_page(browser, (site / "README.html").as_uri(), width=width, files=True) as page:
+        page.frame_locator("iframe.explorer").locator(".curve .live svg").wait_for()
+        [frame] = page.frames[1:]
+        assert frame.evaluate("document.body.scrollHeight <= innerHeight")
+        assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.browser

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
         RunningStatistics as RunningStatistics,
+        freeze_ema as freeze_ema,
         frozen_ema as frozen_ema,
         moments as moments,
         recalibrate as recalibrate,
@@ -106,7 +107,9 @@ def _modules() -> dict[str, str]:
     tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     own = [(node.module, node.names) for node in found if (node.module or "").startswith(__name__)]
-    return {alias.name: module for module, names in own for alias in names if module}
+    return {
+        alias.name: module for module, names in own for alias in names if module and alias.asname
+    }
 
 
 def __getattr__(name: str) -> Any:

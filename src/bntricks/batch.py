@@ -152,20 +152,42 @@ def taken(memory: int, fresh: int, current: int, *, new: int, old: int) -> int:
     return min(max(even - fresh, 2 - memory, 0), current)
 
 
-def shuffled(count: int, size: int, order: Generator, *, even: bool = False) -> Iterator[Tensor]:
+def shuffled(
+    count: int, size: int, order: Generator, *, even: bool = False, y: Tensor | None = None
+) -> Iterator[Tensor]:
     """Yield the indices of `count` samples in random order, in batches of this size.
 
     The last batch has the remainder; a single sample joins the batch before it, because BatchNorm
     needs a variance. If `even`, all batches have about the same size instead: a step on a handful
-    of samples, normalised by their own statistics, can undo an epoch.
+    of samples, normalised by their own statistics, can undo an epoch. With their labels `y`, as
+    many samples are drawn of each class: those of small classes again and again.
     """
     chosen = torch.randperm(count, generator=order)
+    if y is not None:
+        chosen = _of_each_class(chosen, y, order)
     last = batch_count(count, size, even=even) - 1
     if even:
         yield from chosen.tensor_split(last + 1)
         return
     for index in range(last + 1):
         yield chosen[index * size : (index + 1) * size if index < last else None]
+
+
+def _of_each_class(chosen: Tensor, y: Tensor, order: Generator) -> Tensor:
+    """Replace samples in random order by as many, of which each class has the same number; left as
+    they are if each has it already."""
+    labels = sorted(set(y.tolist()))
+    counts = torch.bincount(y)[labels]
+    if int(counts.max() - counts.min()) <= 1:
+        return chosen
+    share, rest = divmod(len(chosen), len(labels))
+    drawn = []
+    for place, label in enumerate(labels):
+        own, wanted = chosen[y[chosen] == label], share + (place < rest)
+        again = [own[torch.randperm(len(own), generator=order)] for _ in range(wanted // len(own))]
+        drawn.append(torch.cat([own, *again])[:wanted])
+    every = torch.cat(drawn)
+    return every[torch.randperm(len(every), generator=order)]
 
 
 def batch_count(count: int, size: int, *, even: bool = False) -> int:

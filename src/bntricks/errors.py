@@ -68,6 +68,14 @@ class HeldError(PlannedError):
     """Another process holds this run. Exit code 3."""
 
 
+class UnfinishedError(PlannedError):
+    """A time limit came before the end; the same command goes on. Exit code 4."""
+
+
+class LeftToOthers(PlannedError):
+    """Other processes hold all runs that are left, one of which writes the report."""
+
+
 class MissingExtra(UserError, ImportError):
     """A package is missing that comes with an extra of this one."""
 
@@ -136,6 +144,10 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return f", did you mean {close[0]}?" if close else ""
 
 
+LISTED = {"method": "bnt methods"}
+"""Names that are too many for an error, and what lists them."""
+
+
 ELSEWHERE = {
     **dict.fromkeys(("finetune", "finetuning", "fine-tuning", "naive"), "sgd"),
     **dict.fromkeys(("replay", "experience-replay", "rehearsal"), "er"),
@@ -146,12 +158,18 @@ ELSEWHERE = {
 
 
 def unknown(kind: str, name: str, names: Sequence[str], more: str = "") -> UserError:
-    """Make an error about an unknown name, with the nearest one and all there are."""
+    """Make an error about an unknown name, with the nearest ones, or all if none is near."""
     known, asked = {_plain(each): each for each in names}, _plain(name)
-    asked = ELSEWHERE.get(asked, asked)
-    close = [asked] if asked in known else difflib.get_close_matches(asked, known, n=1)
-    hint = f"did you mean {known[close[0]]}? " if close else ""
-    return UserError(f"unknown {kind} {name!r}: {hint}there are {', '.join(names)}{more}")
+    close = [asked := ELSEWHERE.get(asked, asked)]
+    if asked not in known:
+        close = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
+    there = f"there are {', '.join(names)}"
+    if close:
+        *first, last = [known[each] for each in close]
+        there = f"did you mean {', '.join(first)}{' or ' * bool(first)}{last}?"
+    elif kind in LISTED:
+        there = f"{LISTED[kind]} lists all {len(names)}"
+    return UserError(f"unknown {kind} {name!r}: {there}{more}")
 
 
 def _plain(name: str) -> str:

@@ -258,6 +258,20 @@ def held(*paths: Path, lock: Path | None = None, wait: bool = False) -> Iterator
         yield
 
 
+def is_held(lock: Path) -> bool:
+    """Whether another process holds this lock. Nobody who holds it is disturbed."""
+    if not lock.exists():
+        return False
+    from filelock import FileLock, Timeout
+
+    file_lock = FileLock(lock)
+    try:
+        with file_lock.acquire(blocking=False):
+            return False
+    except Timeout:
+        return True
+
+
 def _lock_of(path: Path) -> Path:
     return path.parent / f".{path.name}.lock"
 

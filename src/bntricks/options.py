@@ -1,9 +1,9 @@
 """Options of a run, each declared once, where it is used: with its help, which is the docstring
-below the field, and its roles. Nothing here needs torch."""
+below the field, its roles, and its panel in the help. Nothing here needs torch."""
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -32,12 +32,18 @@ class Option:
     """Whether a search may compare its values, rather than the user decide them."""
     unset: str = "none"
     """The meaning of None, in words."""
+    rare: bool = False
+    """Whether only `--help-all` shows it, because few runs need it."""
+    panel: str = ""
+    """The panel of the help that it is in, if it is another than those declared beside it."""
 
 
 class Options(BaseModel):
     """Immutable values that are checked when they are set, such as options of a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    shown_in: ClassVar[str] = ""
+    """The panel of the help for the options that a class declares itself."""
 
     @classmethod
     def of(cls, /, **values: Any) -> Self:

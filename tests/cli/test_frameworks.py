@@ -43,7 +43,7 @@ def test_frameworks_draws_any_method_each_once(tmp_path):
 
 def test_an_unknown_method_or_a_bad_folder_is_a_clear_line(tmp_path):
     done = bnt("study", "frameworks", "--methods", "nonsense", cwd=tmp_path)
-    refused(done, "unknown method 'nonsense'", "er-bnt")
+    refused(done, "unknown method 'nonsense'", "bnt methods lists all")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "taken").write_text("")
     done = bnt("study", "frameworks", "--out", "taken", cwd=tmp_path)

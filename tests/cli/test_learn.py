@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import shlex
 import signal
 import struct
 import zlib
@@ -82,33 +81,6 @@ def test_a_model_that_learned_nothing_says_so(bnt, first, tmp_path):
     done = bnt("learn", first, "--into", tmp_path / "m", *TINY, *flags)
     assert "WARNING: The model is right on" in done.out
     assert "more epochs" in done.out
-    assert f"to begin again, remove {tmp_path / 'm'} and repeat the command" in done.out
-
-
-def test_a_lesson_to_be_learned_again_keeps_the_model_as_it_was_and_says_how(
-    bnt, model, second, tmp_path
-):
-    before = model.read_bytes()
-    done = bnt("learn", second, "--into", model, "--epochs", 1, "--lr", 1e-9)
-    assert "WARNING: The model is right on" in done.out
-    kept = tmp_path / "model.before.safetensors"
-    assert kept.read_bytes() == before
-    assert f"the model as it was before is kept in {kept}" in done.out
-    (command,) = (shlex.split(line) for line in done.out.splitlines() if "bnt learn" in line)
-    assert command[:2] == ["bnt", "learn"]
-    assert bnt(*command[1:], "--epochs", 1).code == 0
-    assert len(Model.load(kept).classes) == 6
-    third = write_folder(tmp_path / "third", ["navy"])
-    flags = ["--more", "--epochs", 1, "--lr", 1e-9, "--json"]
-    learned = json.loads(bnt("learn", third, "--into", model, *flags).out)
-    assert learned["before"] == str(tmp_path / "model.before2.safetensors")
-
-
-def test_a_good_lesson_keeps_no_other_file(bnt, model, second, tmp_path):
-    done = bnt("learn", second, "--into", model, "--epochs", 20, "--json")
-    learned = json.loads(done.out)
-    assert (learned["before"], learned["learn_again"]) == (None, False)
-    assert list(tmp_path.glob("*.before*")) == []
 
 
 def test_a_saved_model_predicts_the_same_bits_in_another_process(model, tmp_path):

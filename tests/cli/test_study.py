@@ -79,7 +79,7 @@ def test_a_study_of_features_ends_with_maps_and_a_report_shows_them_again(name, 
 def test_an_unknown_study_or_method_is_a_clear_line(tmp_path):
     refused(bnt("study", "pilto", cwd=tmp_path), "unknown study 'pilto'", "did you mean pilot?")
     done = bnt("study", "pilot", "--methods", "gme", cwd=tmp_path)
-    refused(done, "unknown method 'gme': did you mean gem?")
+    refused(done, "unknown method 'gme': did you mean gem")
     refused(bnt("study", "pilot", "--data", "nowhere", cwd=tmp_path), "nowhere", "does not exist")
 
 

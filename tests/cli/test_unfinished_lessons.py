@@ -161,8 +161,7 @@ def test_a_lesson_that_was_asked_to_stop_goes_on_from_that_very_step(
     assert model.read_bytes() == before
     done = bnt(*command)
     assert f"continuing from step 2 of {len(learned['losses'])}" in done.err
-    places = {"path": str(model), "before": str(model.with_name("model.before.safetensors"))}
-    assert json.loads(done.out) == {**learned, **places}
+    assert json.loads(done.out) == {**learned, "path": str(model)}
     assert model.read_bytes() == content
     assert not lesson_file(model).exists()
 
@@ -273,7 +272,7 @@ def test_a_disk_that_is_full_at_the_end_costs_no_step(
     command = ("learn", second, "--into", model, *EPOCHS)
     with monkeypatch.context() as patch:
         patch.setattr("bntricks.model.learn.WORTH_KEEPING", 0)
-        patch.setattr("bntricks.model.file.commit", full)
+        patch.setattr("bntricks.model.earlier.commit", full)
         done = bnt(*command)
     assert (done.code, done.out) == (1, "")
     said = done.err.splitlines()[-1]
@@ -309,7 +308,9 @@ def test_a_lesson_in_python_leaves_nothing_beside_the_model(model, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-@pytest.mark.parametrize("where", ["bntricks.doctor.model.checkup", "bntricks.model.file.forget"])
+@pytest.mark.parametrize(
+    "where", ["bntricks.doctor.model.checkup", "bntricks.model.earlier.forget"]
+)
 def test_a_request_to_stop_after_the_save_does_not_cost_the_summary(
     bnt, model, second, monkeypatch, flags, where
 ):

@@ -33,3 +33,51 @@ def deadly(config, request, *, sink):
     if config.method == "fdr":
         raise SystemExit("not today")
     return a_run(config.method, config.seed)
+
+
+@dataclass(frozen=True)
+class PlacedRuns:
+    """Runs that say where their process may compute, without training anything."""
+
+    def load(self):
+        folder = ModuleType("bntricks.runs.folder")
+        folder.run = placed
+        sys.modules[folder.__name__] = folder
+
+
+def placed(config, request, *, sink):
+    sink({"event": "begin", "where": [os.getpid(), sorted(os.sched_getaffinity(0))]})
+    return a_run(config.method, config.seed)
+
+
+_KEPT = []
+
+
+@dataclass(frozen=True)
+class PretendedGpus:
+    """A machine with one GPU, as a worker sees it that has one of several for itself."""
+
+    def load(self):
+        from pathlib import Path
+
+        from bntricks.runs import describe, folder
+        from bntricks.system.pretend import pretend
+
+        if _KEPT:
+            return
+        _KEPT.append(pretend("cuda"))  # for the life of the process
+        _KEPT[0].__enter__()
+        usual = describe.numerics
+
+        def numerics(device):
+            return usual("cpu")
+
+        describe.numerics = numerics
+        train = folder.run
+
+        def run(config, request, **how):
+            place = Path(request.out) / f"gpu of {config.seed}"
+            place.write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+            return train(config, request, **how)
+
+        folder.run = run

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from bntricks import Model, UserError
@@ -13,6 +14,7 @@ from bntricks.cli.models import check_target
 from bntricks.streams import Images
 from helpers.colours import FIRST, SECOND, pictures
 from helpers.crash_points import crash_points
+from helpers.pages import DOCS, python_blocks
 
 
 def hear(event):
@@ -42,6 +44,30 @@ def test_a_linear_model_is_exported_with_its_normalisation_and_names(bnt, model,
         found, names = ask(tmp_path / "m.onnx", x)
         assert names == [*FIRST, *SECOND]
         assert np.abs(found - loaded.predict_proba(x).numpy()).max() < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("crop", "interpolation"), [(1.0, "area"), (0.8, "bicubic")])
+@pytest.mark.parametrize("size", [(61, 40), (5, 7)])
+def test_the_reader_of_the_docs_answers_as_the_model_does(
+    model, tmp_path, monkeypatch, crop, interpolation, size
+):
+    monkeypatch.chdir(tmp_path)
+    page = (DOCS / "your-model.md").read_text(encoding="utf-8")
+    (reader,) = [code for _, code in python_blocks(page) if "InferenceSession" in code]
+    loaded = Model.load(model)
+    view = loaded.metadata.view.model_copy(update={"crop": crop, "interpolation": interpolation})
+    changes = {"view": view, "temperature": 2.5}
+    loaded.metadata = loaded.metadata.model_copy(update=changes)
+    noise = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(noise).save("a.jpg", exif=turned)
+    names = {"model": loaded}
+    exec(compile(reader, "docs", "exec"), names)
+    wanted = loaded.predict_proba(["a.jpg"])[0].numpy()
+    assert np.abs(names["probabilities"][0] - wanted).max() < 1e-4
+    assert names["names"] == list(FIRST)
 
 
 @pytest.mark.slow
@@ -85,7 +111,10 @@ def test_a_torch_file_answers_alike_and_names_its_classes(bnt, model, tmp_path):
     extra = {"classes.json": "", "model.json": ""}
     program = torch.export.load(tmp_path / "m.pt2", extra_files=extra).module()
     assert json.loads(extra["classes.json"]) == list(FIRST)
-    assert json.loads(extra["model.json"])["shape"] == [3, 8, 8]
+    about = json.loads(extra["model.json"])
+    assert about["input"]["shape"] == ["N", 3, 8, 8]
+    assert (about["threshold"], about["temperature"]) == (None, 1.0)
+    assert not {"mean", "std", "view"} & {*about, *about["input"]}
     x = torch.from_numpy(pictures("navy", 5, seed=4))
     assert (program(x)[1] - Model.load(model).predict_proba(x)).abs().max() < 1e-4
 
@@ -98,7 +127,7 @@ def test_a_card_says_what_was_learned_and_how_well_in_safe_markdown(bnt, model, 
     card = (tmp_path / "card.md").read_text()
     assert card.startswith("# model.safetensors")
     for number, task in enumerate(loaded.metadata.taught, start=1):
-        assert f"| {number} | {task.date} | " in card
+        assert f"| {number} | {task.date} | learned " in card
     assert "| white \\[bold\\] | 2 | " in card
     assert "On 12 held-out images" in card
     assert "BatchNorm statistics" in card.split("## BatchNorm")[1]

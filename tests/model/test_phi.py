@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from bntricks import Model, View
-from bntricks.model.phi import better, halved, lagging, settle_phi
+from bntricks.model.phi import better, parted, settle_phi
 from bntricks.norm import phi
 from helpers.colours import FIRST, SECOND, pictures
 
@@ -44,7 +44,7 @@ def test_phi_that_never_caught_up_is_re_estimated_and_said():
     assert learned.phi.chosen != "as trained"
     assert balanced[1] > trained[1] + 10
     rates = learned.phi.accuracy[learned.phi.chosen]
-    assert learned.all.after == pytest.approx(sum(rates) / 2, abs=1e-3)
+    assert learned.all.after == pytest.approx(rates[1], abs=1e-3)
 
 
 def test_phi_that_serves_stays_to_the_bit():
@@ -71,19 +71,12 @@ def test_a_choice_that_the_other_half_does_not_confirm_is_not_made():
     assert better("a", {"a": (50, 60), "b": (50, 70)}) == "a"
 
 
-def test_halves_share_every_class():
-    y = torch.tensor([0, 1, 0, 1, 0, 0])
-    first, second = halved(y)
-    assert first.tolist() == [True, True, False, False, True, False]
+def test_every_third_image_of_a_class_chooses_and_the_others_confirm_for_ever():
+    y = torch.tensor([0, 1, 0, 1, 0, 0, 1, 0, 0, 2])
+    first, second = parted(y)
+    assert first.nonzero().flatten().tolist() == [4, 6, 8]
     assert torch.equal(second, ~first)
-
-
-def test_a_momentum_that_cannot_follow_is_said():
-    model = adopted(0.01)
-    assert "momentum of 0.01 cannot follow in 40 steps: 67%" in lagging(model.learner, 40)
-    assert lagging(model.learner, 400) is None
-    learned = model.learn(new(), epochs=1)
-    said = any("cannot follow" in concern for concern in learned.concerns)
-    assert said != (learned.phi.chosen == "re-estimated")
-    model.net[1].momentum = None
-    assert lagging(model.learner, 1) is None
+    later = torch.cat([y, torch.tensor([2, 2, 0, 1])])  # more images of known classes
+    assert torch.equal(parted(later)[0][: len(y)], first)
+    left = y[y != 1]  # a class was removed
+    assert torch.equal(parted(left)[0], first[y != 1])

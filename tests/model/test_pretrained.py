@@ -70,7 +70,7 @@ def test_the_best_head_on_held_out_images_serves_and_the_others_are_told(
         return (own[next(names)],) * 2
 
     names = iter(["lda", "means", "linear"])
-    monkeypatch.setattr("bntricks.model.pretrained.halves_right", rated)
+    monkeypatch.setattr("bntricks.model.pretrained.parts_right", rated)
     learned = known.learn({name: pictures(name) for name in SECOND})
     assert set(learned.heads) == {"lda", "means", "linear"}
     assert learned.head == chosen
@@ -296,7 +296,7 @@ def test_the_card_names_the_backbone_and_its_licence(known):
     assert "tiny, pretrained and frozen" in card
     assert "MIT" in card
     assert "the middle 100% of the centre square's side" in card
-    assert "scaled to fit the held-out images" in card
+    assert "fits the held-out images" in card
 
 
 HOSTILE = {

@@ -121,11 +121,11 @@ def test_the_command_of_a_run_asks_for_the_same_run(knobs):
     assert asked == run.config
 
 
-def test_the_command_of_a_run_that_was_split_starts_torchrun():
+def test_the_command_of_a_run_that_was_split_splits_it():
     words = run_command(a_run("er", ranks=2, synchronised=True).config)
-    assert words.startswith("torchrun --nproc-per-node 2 -m bntricks run --method er ")
+    assert words.startswith("bnt run --method er ")
     assert "--synchronised" in words
-    assert "--ranks" not in words
+    assert "--ranks 2" in words
 
 
 def test_what_a_command_cannot_say_is_said_beside_it():

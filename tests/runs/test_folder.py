@@ -16,8 +16,8 @@ from bntricks.runs.config import Config
 from bntricks.runs.describe import peak_memory_mb
 from bntricks.runs.folder import resume, run
 from bntricks.runs.record import Record, file as records
+from bntricks.sweeps.estimate import seconds_left
 from bntricks.sweeps.local import Failure, Shared
-from bntricks.sweeps.plan import seconds_left
 from bntricks.sweeps.ray import _result
 from bntricks.training.checkpoint import BEFORE, NEWEST
 

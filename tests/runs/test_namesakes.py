@@ -9,8 +9,8 @@ from pydantic import Field, validate_call
 from bntricks.methods import entries, make, same_recipe
 from bntricks.runs.config import Config
 from bntricks.runs.folder import run
+from bntricks.sweeps.estimate import seconds_left
 from bntricks.sweeps.local import Shared
-from bntricks.sweeps.plan import seconds_left
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1, "memory": 20}
 TIMED = {"seconds", "finished", "images_per_second", "peak_memory_mb", "already_there"}

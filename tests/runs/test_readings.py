@@ -270,7 +270,7 @@ def test_what_makes_no_sense_is_refused_before_any_work(options, message):
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"correct": "bic"}, "correct bic: .* without torchrun"), ({"method": "cls-er"}, "cannot be")],
+    [({"correct": "bic"}, "correct bic: .* do not split"), ({"method": "cls-er"}, "cannot be")],
 )
 def test_corrections_and_averages_are_not_split_over_processes(monkeypatch, options, message):
     monkeypatch.setattr("bntricks.runs.resolve.launched", lambda: (0, 2))

@@ -44,7 +44,7 @@ def test_what_is_known_of_a_stream_can_be_written_as_json():
 
 
 def test_an_unknown_stream_gets_a_suggestion_and_the_list():
-    fails("seq-cifar-10", "unknown stream 'seq-cifar-10': did you mean seq-cifar10?", "folder")
+    fails("seq-cifar-10", "unknown stream 'seq-cifar-10': did you mean seq-cifar10, seq-cifar100")
 
 
 def test_a_name_like_no_other_gets_only_the_list():

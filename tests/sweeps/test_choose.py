@@ -3,7 +3,8 @@
 import pytest
 
 from bntricks import load_records
-from bntricks.cli.training import Work, train_all
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
 from bntricks.errors import UserError
 from bntricks.paper import load_study
 from bntricks.report.groups import group

@@ -8,8 +8,9 @@ from bntricks.errors import UserError
 from bntricks.paper import Study, load_study, study_names
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import normalised, resolve
+from bntricks.sweeps.estimate import seconds_left, step_seconds
 from bntricks.sweeps.local import Failure, Shared, sweep
-from bntricks.sweeps.plan import check_claims, plan, seconds_left, step_seconds
+from bntricks.sweeps.plan import check_claims, plan
 from bntricks.sweeps.search import search
 
 TINY = {"stream": "seq-digits", "width": 2, "blocks": 1, "stages": 2, "epochs": 1}
@@ -54,7 +55,7 @@ def test_a_run_that_cannot_be_timed_costs_the_estimate_and_not_the_study(tmp_pat
     def fails(config, stream):
         raise ZeroDivisionError("a loss of one's own, in a batch of one class")
 
-    monkeypatch.setattr("bntricks.sweeps.plan.step_seconds", fails)
+    monkeypatch.setattr("bntricks.sweeps.estimate.step_seconds", fails)
     assert seconds_left([Config(method="sgd", **TINY)], Shared(out=tmp_path)) == 0
 
 
@@ -72,7 +73,7 @@ def test_runs_that_are_one_training_are_trained_once(tmp_path):
 
 
 def test_the_time_of_one_training_counts_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("bntricks.sweeps.plan.step_seconds", lambda config, stream: 1.0)
+    monkeypatch.setattr("bntricks.sweeps.estimate.step_seconds", lambda config, stream: 1.0)
     sgd = [Config(method="sgd", memory=size, **TINY) for size in (10, 20)]
     shared = Shared(out=tmp_path)
     assert seconds_left(sgd, shared) == seconds_left(sgd[:1], shared) > 0

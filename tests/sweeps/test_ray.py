@@ -1,5 +1,6 @@
 """Sweeps on a real cluster of two Ray nodes, one of which is killed on the way."""
 
+import io
 import json
 import os
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bntricks.sweeps.ray import _Quiet
 from helpers.command_line import bnt, refused
 from helpers.own_code import own_method
 from helpers.sameness import STUDY, results, tables, until
@@ -84,6 +86,17 @@ def cluster():
     yield made
     for process in made.nodes:
         kill(process)
+
+
+def test_notes_of_lost_nodes_are_one_line_and_all_else_is_printed():
+    stream = io.StringIO()
+    quiet = _Quiet(stream)
+    print("er  ACC 50.0", file=quiet)
+    print("(raylet) Task _run failed.\n\tIt is retried.", file=quiet)
+    print("(raylet) The node with node id: 9 has been marked dead\n\t(2) lagging", file=quiet)
+    print("sgd  ACC 20.0", file=quiet)
+    lost = "bnt: a node of the cluster is lost; its runs go on elsewhere"
+    assert stream.getvalue().splitlines() == ["er  ACC 50.0", lost, "sgd  ACC 20.0"]
 
 
 def test_runs_of_a_lost_node_go_on_elsewhere_to_the_same_bits(tmp_path, cluster):

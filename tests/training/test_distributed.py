@@ -125,7 +125,7 @@ def test_the_command_under_torchrun_writes_one_record_and_refuses_what_cannot_be
     alone = [sys.executable, "-m", "bntricks", "resume", record["path"]]
     done = subprocess.run(alone, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
-    assert "start it with torchrun, 2 processes a node" in done.stderr
+    assert "split over 2 processes, not 1: ask for 2 (--ranks)" in done.stderr
     assert "Traceback" not in done.stderr
     refused = subprocess.run(
         [*run, "--method", "icarl"], cwd=tmp_path, capture_output=True, text=True, timeout=300

@@ -7,7 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
-from cyclopts import CycloptsError, UnusedCliTokensError, ValidationError as Rejected
+from cyclopts import (
+    CycloptsError,
+    MissingArgumentError,
+    UnusedCliTokensError,
+    ValidationError as Rejected,
+)
 from pydantic import ValidationError
 
 from bntricks.cli import (  # noqa: F401 (they register themselves)
@@ -18,29 +23,37 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     demo,
     doctor,
     explore,
+    history,
     learn,
     lists,
     predict,
     run,
+    status,
     study,
     sweep,
 )
-from bntricks.cli.app import app, closest_flag, flag
+from bntricks.cli.app import app, closest_flag, flag, needed, sort_commands
 from bntricks.errors import (
     HeldError,
     InvalidOptions,
     PlannedError,
     RunError,
+    UnfinishedError,
     UserError,
     extra,
     within_memory,
 )
 from bntricks.files import shown
 from bntricks.plugins.imports import own_fault
+from bntricks.system.ranks import launched
 from bntricks.system.stopping import REQUESTS
+
+sort_commands()
 
 CONTINUED = {"demo", "learn", "resume", "run", "study", "sweep"}
 """Commands that keep what they have done when they are stopped."""
+CODES: dict[type[PlannedError], int] = {RunError: 1, HeldError: 3, UnfinishedError: 4}
+"""Exit codes of planned failures; any other is a mistake in the command, 2."""
 
 
 def main() -> NoReturn:
@@ -66,16 +79,19 @@ def main() -> NoReturn:
         command = " ".join(["bnt", *(error.command_chain or ())])
         message = f"{command} does not take {unused}: an option has one value; see {command} --help"
         code = 2
+    except MissingArgumentError as error:
+        message, code = _suggestion() or needed(error), 2
     except CycloptsError as error:
         message, code = _suggestion() or str(error), 2
     except PlannedError as error:
-        message, code = error.worded(flag), {RunError: 1, HeldError: 3}.get(type(error), 2)
+        message, code = error.worded(flag), CODES.get(type(error), 2)
     except Exception as error:
         if stopped:  # a compiled library may have made an error of its own out of the request
             sys.exit(stopped[0])
         fault = own_fault(error)
         message, code = _unplanned(error) if fault is None else (fault, 1)
-    console.complain(message)
+    if code != 2 or not launched()[0]:  # each rank of a run finds the same mistake
+        console.complain(message)
     sys.exit(code)
 
 

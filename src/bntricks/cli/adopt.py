@@ -6,18 +6,18 @@ import copy
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 from pydantic import Field
 
 from bntricks.cli import console
-from bntricks.cli.app import Switch
+from bntricks.cli.app import Switch, declare_flags
 from bntricks.cli.models import build_network, read_images
 from bntricks.errors import UserError
 from bntricks.files import quoted, shown
 from bntricks.model.options import NewModel
-from bntricks.options import Interpolation, Options
+from bntricks.options import Interpolation, Option, Options
 from bntricks.runs.config import class_names
 
 if TYPE_CHECKING:
@@ -31,35 +31,38 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 IMAGE_SIZE = 224
 
 
+@declare_flags
 class TrainedNetwork(Options):
     """A network that was trained elsewhere, to continue with."""
 
+    shown_in: ClassVar[str] = "Trained network"
+
     backbone: str | None = None
-    """New model: a pretrained network whose features are used as they are, by name:
+    """A pretrained network whose features are used as they are, by name:
     `efficientnet-lite0`, `timm:NAME`, `torchvision:NAME`, or one that your --import registers."""
     classes: str | None = None
-    """New model around a trained network (--net): its classes in the order of its outputs, as a
+    """Of a network of your own (--net): its classes in the order of its outputs, as a
     file with a name on each line, as 'cat,dog', or as a JSON list."""
     weights: Path | None = None
     """Its weights: safetensors, or a state dict saved by torch.save [default: those that --net
     returns it with]."""
     old_images: Path | None = None
     """Images of the classes it knows, in class folders, to rehearse; --memory of them are kept."""
-    old_tests: Path | None = None
+    old_tests: Annotated[Path | None, Option(rare=True)] = None
     """Other images of these classes, which it was not trained on, to measure what it still knows;
     they are kept in the file."""
     preprocessing: Path | None = None
     """JSON with its image size, mean and standard deviation: preprocessor_config.json of Hugging
     Face, config.json of timm, or image_size, mean and std; of a backbone, crop and interpolation
     too."""
-    mean: Numbers = ()
+    mean: Annotated[Numbers, Option(rare=True)] = ()
     """Mean of the pixels in [0, 1] that it was trained with, per channel [default: ImageNet's]."""
-    std: Numbers = ()
+    std: Annotated[Numbers, Option(rare=True)] = ()
     """Their standard deviation, likewise."""
-    crop: Annotated[float, Field(gt=0.1, le=1)] | None = None
+    crop: Annotated[float | None, Field(gt=0.1, le=1), Option(rare=True)] = None
     """With --backbone: the share of an image's centre square that it sees [default: what its
     weights say]."""
-    interpolation: Interpolation | None = None
+    interpolation: Annotated[Interpolation | None, Option(rare=True)] = None
     """With --backbone: how images are resized [default: what its weights say]."""
     keep_images: Switch = False
     """With --backbone: keep images in the file, as many as --memory and those held out, which

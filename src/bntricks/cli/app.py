@@ -2,12 +2,18 @@
 
 import difflib
 import re
+import sys
 from collections.abc import Collection, Sequence
+from functools import cache
+from inspect import get_annotations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from cyclopts import App, Parameter, Token
+from cyclopts import App, Group, MissingArgumentError, Parameter, Token
+from cyclopts.help import HelpPanel
+from cyclopts.help.formatters import DefaultFormatter
 from cyclopts.validators import Number
+from rich.console import Console, ConsoleOptions
 
 from bntricks.errors import UserError
 from bntricks.model.options import NewModel
@@ -15,19 +21,78 @@ from bntricks.options import Options
 from bntricks.runs.config import Config
 from bntricks.runs.request import FolderOptions, Request
 
+PANELS = (
+    *("What is learned", "Data", "Training", "New model", "Network", "Trained network"),
+    *("Another protocol than the study's own", "Output", "Where it is computed"),
+)
+"""Titles of the panels of options in the help of commands, in order."""
+RARE = ", rarely needed"
+
+
+@cache
+def panel(title: str, *, rare: bool = False) -> Parameter:
+    """Put an option into this panel of the help, or into one that `--help-all` shows."""
+    return Parameter(group=Group(title + RARE * rare, sort_key=(rare, PANELS.index(title))))
+
 
 def _shown_default(default: Any) -> str | None:
     """Return a default for the help; empty for switches that are off and empty lists."""
     return None if default in (None, ()) or default is False else str(default)
 
 
+class _Help(DefaultFormatter):
+    """The panels of a command, those of options that are rarely needed only on demand."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        if not str(panel.title).endswith(RARE) or EVERYTHING in sys.argv:
+            super().__call__(console, options, panel)
+
+
+EVERYTHING = "--help-all"
+Described = TypeVar("Described", bound=Options)
 app = App(
     name="bnt",
-    help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.\n\n"
-    "Start with `bnt demo`, then `bnt methods` and `bnt streams`, then `bnt run`.",
+    help="BatchNorm in class-incremental learning: train, compare and take apart BN Tricks.",
     help_format="markdown",
+    help_flags=("--help", "-h", EVERYTHING),
+    help_formatter=_Help(),
+    group_parameters=Group.create_default_parameters("Options"),
     default_parameter=Parameter(show_default=_shown_default, negative=()),
 )
+app["--help"].help = "Show this, or what a command takes; --help-all shows rare options too."
+RARELY = "What is rarely needed is not shown here: `--help-all` shows it."
+LONG = ("run", "learn", "study", "sweep")
+"""Commands whose help ends in that line."""
+COMMANDS = {
+    "Start": ("demo", "methods", "streams", "norms"),
+    "Train": ("run", "resume", "study", "sweep", "status", "learn"),
+    "Look": ("report", "compare", "explore"),
+    "Deploy": ("predict", "export"),
+    "Keep": ("history", "rollback", "accept", "rename-class", "remove-class"),
+    "Check": ("diagnose", "recalibrate", "check"),
+    "Everywhere": ("--help", "--version"),
+}
+"""Every command, in the groups and the order of the help."""
+
+
+def sort_commands() -> None:
+    """Sort the commands, once they are registered, into their groups."""
+    for rank, (title, names) in enumerate(COMMANDS.items()):
+        group = Group(title, sort_key=rank)
+        for place, name in enumerate(names):
+            app[name].group, app[name].sort_key = group, place
+    for name in LONG:
+        app[name].help_epilogue = RARELY
+
+
+class In:
+    """Panels of the help, for parameters of commands."""
+
+    learned, training = map(panel, ("What is learned", "Training"))
+    output, computed = map(panel, ("Output", "Where it is computed"))
+    rare_training, rare_output = panel("Training", rare=True), panel("Output", rare=True)
+    new_model, trained = panel("New model", rare=True), panel("Trained network")
+    other_protocol = panel("Another protocol than the study's own", rare=True)
 
 
 Json = bool
@@ -73,6 +138,23 @@ def import_all(names: Imports) -> None:
 
         for name in names:
             import_code(name)
+
+
+def needed(error: MissingArgumentError) -> str:
+    """Say what a command needs, with its first example."""
+    [name], missing = error.command_chain or (), error.argument
+    required = [each for each in app[name].assemble_argument_collection() if each.required]
+    wanted = [each.name for each in required if each.show]
+    if missing is not None and error.root_input_tokens != [name]:
+        wanted = [missing.name]
+    return f"{name} needs {' and '.join(wanted)}; for example: {example(name)}"
+
+
+def example(command: str) -> str:
+    """Return the first example in the help of a command."""
+    found = re.search(r"^ *- `(.+?)`", app[command].help, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{command} has no example"
+    return " ".join(found[1].split())
 
 
 def flag(option: str) -> str:
@@ -131,17 +213,26 @@ def closest_flag(given: str, command: str) -> str | None:
     return f"did you mean {close[0]}?" if close else None
 
 
-def _declare_flags(options: type[Options]) -> None:
+def declare_flags(options: type[Described]) -> type[Described]:
     """Let the parser know what the fields say of their flags, as their modules do without it."""
     for name, field in options.model_fields.items():
-        own = options.role(name).flag
+        role = options.role(name)
+        own = role.flag
+        if title := role.panel or _declared_by(options, name).shown_in:
+            shown = panel(title, rare=role.rare)
+            field.metadata.insert(0, shown)  # before its own Parameter, which may differ
         if not own:
             field.metadata.append(Parameter(parse=False))
         elif isinstance(own, str):
             field.metadata.append(Parameter(name=flag(own)))
         elif field.annotation == tuple[str, ...]:
             field.metadata.append(Parameter(consume_multiple=True))
+    return options
+
+
+def _declared_by(options: type[Options], name: str) -> type[Options]:
+    return next(each for each in options.__mro__ if name in get_annotations(each))
 
 
 for _options in (Config, FolderOptions, Request, NewModel):
-    _declare_flags(_options)
+    declare_flags(_options)

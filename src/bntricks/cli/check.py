@@ -31,11 +31,12 @@ def check(
     imports: Imports = (),
     json: Json = False,
 ) -> None:
-    """Check that a device computes what the CPU does, or that your own code keeps the contract.
+    """Check a device, or code of your own.
 
-    Small lessons are learned on both, and compared. A network may end at most 5% of the way it
-    was trained from where it ends on the CPU, and a step on CUDA may make the host wait at most
-    twice, for ER-BNT and DER++-BNT once. If a check fails, the exit code is 1. Takes a few minutes.
+    A device must compute what the CPU does. Small lessons are learned on both, and compared. A
+    network may end at most 5% of the way it was trained from where it ends on the CPU, and a step
+    on CUDA may make the host wait at most twice, for ER-BNT and DER++-BNT once. If a check fails,
+    the exit code is 1. Takes a few minutes.
 
     With `--contract`, all that your `--import` registers is tried in small runs, which must end in
     the same bits however they are made: trained again, with every tracking pass, interrupted,
@@ -84,8 +85,8 @@ def check(
             chosen += subjects(names)
         _check_contract(chosen, parts, data, json)
         return
-    if given := [key for key, value in {"names": names, "net": net, "data": data}.items() if value]:
-        raise UserError("this is for contracts", option=given[0], remedy="contract")
+    if idle := [key for key, value in {"names": names, "net": net, "data": data}.items() if value]:
+        raise UserError("this is for contracts", option=idle[0], remedy="contract")
     from bntricks.runs.check import check_on
 
     rows: list[dict[str, Any]] = []

@@ -11,8 +11,17 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import Imports, app, import_all
-from bntricks.cli.models import Net, check_target, locked, open_model
+from bntricks.cli.models import (
+    Keep,
+    Net,
+    check_target,
+    kept_models,
+    locked,
+    open_to_change,
+    recorded_command,
+)
 from bntricks.files import shown
+from bntricks.model.options import KEEP
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -22,9 +31,22 @@ Names = Annotated[tuple[str, ...], Parameter(negative=())]
 
 @app.command
 def rename_class(
-    model: Path, old: str, new: str, /, *, net: Net = None, imports: Imports = ()
+    model: Path,
+    old: str,
+    new: str,
+    /,
+    *,
+    keep: Keep = KEEP,
+    net: Net = None,
+    imports: Imports = (),
 ) -> None:
-    """Give a class of a model another name. What the model answers stays as it is.
+    """Give a class of a model another name.
+
+    What the model answers stays as it is.
+
+    Examples:
+
+    - `bnt rename-class model.safetensors cat tabby`
 
     Parameters
     ----------
@@ -36,18 +58,30 @@ def rename_class(
         The name it gets.
     """
     import_all(imports)
-    with _changed(model, net) as opened:
+    with _changed(model, net, keep) as opened:
         opened.rename({old: new})
     console.say(f"{shown(old)} is now called {shown(new)} in {shown(model)}")
 
 
 @app.command
-def remove_class(model: Path, names: Names, /, *, net: Net = None, imports: Imports = ()) -> None:
-    """Remove classes from a model: their outputs, their images in its memory and its test images.
+def remove_class(
+    model: Path,
+    names: Names,
+    /,
+    *,
+    keep: Keep = KEEP,
+    net: Net = None,
+    imports: Imports = (),
+) -> None:
+    """Remove classes from a model, with their images.
 
-    Nothing is trained. Images of a removed class are taken for one of the others from now on, or
-    for unknown with `bnt predict --threshold`. What the network has seen of them stays in its
-    weights.
+    Their outputs go, and their images in its memory and its test images. Nothing is trained. Images
+    of a removed class are taken for one of the others from now on, or for unknown with `bnt predict
+    --threshold`. What the network has seen of them stays in its weights.
+
+    Examples:
+
+    - `bnt remove-class model.safetensors cat dog`
 
     Parameters
     ----------
@@ -57,20 +91,21 @@ def remove_class(model: Path, names: Names, /, *, net: Net = None, imports: Impo
         The classes to remove.
     """
     import_all(imports)
-    with _changed(model, net) as opened:
+    with _changed(model, net, keep) as opened:
         opened.remove(names)
     left = len(opened.classes)
-    console.say(f"{shown(model)} knows {left} class{'es' * (left != 1)} now")
+    console.say(f"{shown(model)} knows {left} class{'es' * (left != 1)} now; {kept_models(model)}")
 
 
 @contextmanager
-def _changed(path: Path, net: str | None) -> Iterator[Model]:
+def _changed(path: Path, net: str | None, keep: int) -> Iterator[Model]:
     """Load the model in this file, and save it there after the change."""
     from bntricks.model.file import forget
 
     check_target(path)
     with locked(path):
-        model = open_model(path, net=net)
+        model = open_to_change(path, net=net, keep=keep)
         yield model
+        model.metadata = model.metadata.amended(command=recorded_command())
         forget(path)  # before, so that no image of a removed class is left if this is cut short
-        model.save(path)
+        model.save(path, memory=model.metadata.with_memory, keep=keep)

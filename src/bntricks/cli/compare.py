@@ -20,10 +20,11 @@ def compare(
     report: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Say how two runs, or two sets of runs, differ: in configuration, and seed by seed in results.
+    """Say how two runs, or two sets of runs, differ.
 
-    Differences are A minus B, with 95% intervals where there are several seeds. Where a folder
-    holds several methods, those of the same method and stream are paired.
+    They may differ in configuration, and seed by seed in results. Differences are A minus B, with
+    95% intervals where there are several seeds. Where a folder holds several methods, those of the
+    same method and stream are paired.
 
     Examples:
 

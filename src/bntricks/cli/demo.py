@@ -69,10 +69,11 @@ def demo(
     out: Path = Path("runs"),
     json: Json = False,
 ) -> None:
-    """Compare SGD, ER, ER-BNT and Joint on embedded images; nothing is downloaded.
+    """Compare four methods on images that come with the package.
 
-    Takes some four minutes on two cores. Runs that are already there are not trained again, so
-    an interrupted demo continues where it stopped.
+    They are SGD, ER, ER-BNT and Joint; nothing is downloaded. Takes some four minutes on two cores.
+    Runs that are already there are not trained again, so an interrupted demo continues where it
+    stopped.
 
     Parameters
     ----------

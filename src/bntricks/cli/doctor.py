@@ -16,7 +16,14 @@ from pydantic import Field, field_validator
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
 from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
-from bntricks.cli.models import SkipUnreadable, check_page, check_target, open_model, prepare
+from bntricks.cli.models import (
+    SkipUnreadable,
+    check_page,
+    check_target,
+    open_model,
+    prepare,
+    recorded_command,
+)
 from bntricks.cli.printing import print_json, stdout_reserved
 from bntricks.errors import UserError
 from bntricks.files import command_line, held, quoted, shown
@@ -85,9 +92,10 @@ def diagnose(
     out: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Say what BatchNorm's running statistics cost a model, layer by layer.
+    """Say what BatchNorm's statistics cost a model.
 
-    Half of the images estimate moments, the other half measure accuracy. The model is only read.
+    It does so layer by layer. Half of the images estimate moments, the other half measure accuracy.
+    The model is only read.
 
     Examples:
 
@@ -139,9 +147,14 @@ def recalibrate(
     anyway: Switch = False,
     json: Json = False,
 ) -> None:
-    """Set a model's running statistics to those of balanced data, and write it to a new file.
+    """Set a model's statistics to those of balanced data.
 
-    Half of the images estimate them, the other half measure the gain. Weights stay as they are.
+    The model is written to a new file. Half of the images estimate its running statistics, the
+    other half measure the gain. Weights stay as they are.
+
+    Examples:
+
+    - `bnt recalibrate model.safetensors --data photos --out balanced.safetensors`
 
     Parameters
     ----------
@@ -234,6 +247,8 @@ def _open(
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
         images = model_images(opened, _photos(selection), groups)
+        if moves:
+            opened.note("recalibrated", command=recorded_command())
         return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
     if model is not None or selection.net is None:
         raise UserError(

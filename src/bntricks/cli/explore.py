@@ -11,10 +11,11 @@ from bntricks.files import command_line, shown
 
 @app.command
 def explore(runs: Paths, /, *, out: Path = Path("explorer.html")) -> None:
-    """Write a page with a slider: what trained networks recognise under other statistics φ.
+    """Write a page with a slider over the statistics φ.
 
-    The runs must have been probed: `bnt run --probe phi` and `bnt demo` do so. The page is one file
-    that works offline; it marks what was measured and says what it interpolates.
+    It shows what trained networks recognise under other statistics. The runs must have been probed:
+    `bnt run --probe phi` and `bnt demo` do so. The page is one file that works offline; it marks
+    what was measured and says what it interpolates.
 
     Examples:
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -18,6 +18,7 @@ from bntricks.cli.app import (
     Count,
     Device,
     Imports,
+    In,
     Json,
     Seconds,
     Switch,
@@ -27,33 +28,24 @@ from bntricks.cli.app import (
     import_all,
     refuse_misspelt,
 )
+from bntricks.cli.lesson import print_lesson
 from bntricks.cli.models import (
+    Keep,
     SkipUnreadable,
     check_target,
     examined,
+    kept_models,
     locked,
-    names_before,
-    open_model,
+    open_to_change,
     prepare,
     read_images,
+    recorded_command,
 )
 from bntricks.cli.printing import print_json, stdout_reserved
-from bntricks.errors import RunError, UserError, abbreviated
-from bntricks.files import command_line, shown
-from bntricks.model.options import IMAGE_SIZE, NewModel
+from bntricks.errors import RunError, UserError
+from bntricks.files import quoted, shown
+from bntricks.model.options import IMAGE_SIZE, KEEP, NewModel
 from bntricks.system.stopping import postponed
-
-if TYPE_CHECKING:
-    from bntricks.model.model import Model
-    from bntricks.model.phi import Decision
-    from bntricks.model.summary import Learned, Score
-
-HEADS = {
-    "lda": "shrunk LDA",
-    "means": "nearest class mean",
-    "linear": "a balanced linear layer",
-    "trained": "the layer trained with the trunk",
-}
 
 
 @app.command
@@ -62,31 +54,34 @@ def learn(
     /,
     *,
     into: Path,
-    epochs: Count | None = None,
-    lr: Annotated[float | None, Parameter(validator=Number(gt=0))] = None,
-    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.2,
+    epochs: Annotated[Count | None, In.training] = None,
+    lr: Annotated[float | None, Parameter(validator=Number(gt=0)), In.training] = None,
+    held_out: Annotated[float, Parameter(validator=Number(gte=0, lt=1)), In.rare_training] = 0.2,
     new: Annotated[NewModel, Parameter(name="*")] = NewModel(),  # noqa: B008 (frozen)
-    net: str | None = None,
+    net: Annotated[str | None, In.trained] = None,
     trained: Annotated[TrainedNetwork, Parameter(name="*")] = TrainedNetwork(),  # noqa: B008
-    more: Switch = False,
-    tune: Switch = False,
-    tune_from: str | None = None,
-    skip_unreadable: SkipUnreadable = False,
-    without_memory: Switch = False,
-    imports: Imports = (),
-    device: Device = "cpu",
-    threads: Threads = 1,
-    checkpoint_seconds: Seconds = 120.0,
-    json: Json = False,
-    **hyper: float,
+    more: Annotated[Switch, In.training] = False,
+    tune: Annotated[Switch, In.training] = False,
+    tune_from: Annotated[str | None, In.rare_training] = None,
+    skip_unreadable: Annotated[SkipUnreadable, In.rare_training] = False,
+    without_memory: Annotated[Switch, In.rare_output] = False,
+    imports: Annotated[Imports, In.rare_training] = (),
+    device: Annotated[Device, In.computed] = "cpu",
+    threads: Annotated[Threads, In.computed] = 1,
+    checkpoint_seconds: Annotated[Seconds, In.rare_output] = 120.0,
+    keep: Annotated[Keep, In.rare_output] = KEEP,
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.new_model],
 ) -> None:
-    """Teach a model the classes of a folder; if there is no model yet, make one.
+    """Teach a model the classes of a folder, or make a model.
 
-    The folder has a folder of images for each class. Images may be of any size and kind: their
-    centre square is taken, upright. Hidden files are left out, nested folders are not. The model
-    is one file, which is replaced when all is learned, and stays as it was if that fails. A lesson
-    that was interrupted, for whatever reason, continues when the command is repeated. If the
-    advice is to learn again, the earlier file is kept beside it, with "before" in its name.
+    If there is no model yet, one is made. The folder has a folder of images for each class. Images
+    may be of any size and kind: their centre square is taken, upright. Hidden files are left out,
+    nested folders are not. The model is one file, which is replaced when all is learned, and stays
+    as it was if that fails. A lesson that was interrupted, for whatever reason, continues when the
+    command is repeated. Earlier models are kept beside it, for `bnt rollback`. If the lesson cost
+    old classes accuracy, the model stays as it was, and what was learned is put beside it, for
+    `bnt accept`; exit code 1.
 
     A model usually begins with a pretrained network, --backbone: its features of each image are
     computed once and no network is trained. Without one, a small network is trained from scratch.
@@ -111,8 +106,8 @@ def learn(
     epochs
         Passes over the new images [default: 30, or more for few images, to make 600 steps].
     lr
-        Learning rate, the highest one of its schedule [default: the model's; for a new one 0.003,
-        or 0.03 for sgd].
+        Learning rate of this lesson, the highest one of its schedule [default: the model's, 0.003,
+        or 0.03 for sgd; less for a short lesson of a model that has learned before].
     held_out
         Share of each class kept for testing, 100 images at most; 0 to test nothing.
     net
@@ -135,12 +130,14 @@ def learn(
     json
         Print what was learned as one JSON object.
     hyper
-        New model: the method's own hyper-parameters, by the names `bnt methods` shows.
+        The method's own hyper-parameters, by the names `bnt methods` shows.
     """
     from bntricks.methods import entries, find
+    from bntricks.model.checks import check_can_learn
     from bntricks.model.create import create, protocol
+    from bntricks.model.earlier import put_beside
     from bntricks.model.file import lesson_file
-    from bntricks.model.learn import check_can_learn, teach
+    from bntricks.model.learn import teach
     from bntricks.model.samples import gather
     from bntricks.model.unfinished import checkpoints
 
@@ -160,7 +157,7 @@ def learn(
                         f"leave out {', '.join(map(flag, choices))}, or give --into another file "
                         "to make a new one"
                     )
-                model = open_model(into, net=net, device=device)
+                model = open_to_change(into, net=net, keep=keep, device=device)
                 check_can_learn(model)
             else:
                 protocol(new)  # so that a mistake is reported before any image is read
@@ -207,39 +204,51 @@ def learn(
                         for line in learned.unreadable:
                             console.complain(f"{line}; left out")
                     else:
-                        keep = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
+                        lesson = checkpoints(into, seconds=checkpoint_seconds, sink=sink)
                         learned = teach(
-                            model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=keep
+                            model, samples, epochs=epochs, lr=lr, more=more, sink=sink, keep=lesson
                         )
-                before = None
-                if exists and learned.learn_again:
-                    places = names_before(into)  # a killed command may have kept it already
-                    before = next(p for p in places if not p.exists() or p.samefile(into))
+                refused = learned.gate.refused if exists and learned.gate is not None else None
+                event = "learned" if refused is None else "refused"
+                model.metadata = model.metadata.amended(event=event, command=recorded_command())
                 until_told.enter_context(postponed())  # a request to stop, once this is saved
-                model.save(into, memory=not without_memory, keep=before)
+                if refused is None:
+                    written = into
+                    model.save(into, memory=not without_memory, keep=keep)
+                else:
+                    written = put_beside(model, into, memory=not without_memory)
         if json:
-            verdict, kept = None, None if before is None else str(before)
+            verdict = None
             try:
                 until_told.close()
                 with stdout_reserved():
                     verdict = examined(model)
             finally:  # the lesson is over, whatever becomes of the check-up
                 print_json(
-                    {"path": str(into), "before": kept, **asdict(learned), "doctor": verdict}
+                    {
+                        "path": str(written),
+                        "refused": refused,
+                        **asdict(learned),
+                        "temperature": model.metadata.temperature,
+                        "doctor": verdict,
+                    }
                 )
-            return
-        _print(learned, model, into, without_memory)
-        if learned.learn_again:
-            lower = f"--lr {model.metadata.lr / 2:g}"
-            switches = {"--more": more, "--skip-unreadable": skip_unreadable}
-            _print_retry(
-                folder, into, before, net, [lower, *(s for s, on in switches.items() if on)]
-            )
-        sys.stdout.flush()  # the check-up may take a while, or not end
-    with stdout_reserved():
-        verdict = examined(model)
-    if verdict is not None:
-        console.say(f"\n{verdict}")
+        else:
+            print_lesson(learned, model, written, without_memory)
+            if exists and refused is None:
+                console.say(kept_models(into))
+            sys.stdout.flush()  # the check-up may take a while, or not end
+            until_told.close()
+            with stdout_reserved():
+                verdict = examined(model)
+            if verdict is not None:
+                console.say(f"\n{verdict}")
+    if refused is not None:
+        sys.stdout.flush()
+        raise RunError(
+            f"{shown(into)} stays as it was, for the lesson would cost it ({refused}); the result "
+            f"is kept as {shown(written)}: bnt accept {quoted(into)} puts it in its place"
+        )
 
 
 @contextmanager
@@ -256,80 +265,3 @@ def _continued(lesson: Path) -> Iterator[None]:
         if isinstance(error, SystemExit):
             console.complain(advice)
         raise
-
-
-def _print_retry(
-    folder: Path, into: Path, before: Path | None, net: str | None, flags: list[str]
-) -> None:
-    """Say how to learn this again from the model as it was before, if there was one."""
-    if before is None:
-        console.say(
-            f"\nto begin again, remove {shown(into)} and repeat the command, with {flags[0]}"
-        )
-        return
-    command = ["bnt", "learn", str(folder), "--into", str(before)]
-    command += [] if net is None else ["--net", net]
-    console.say(
-        f"\nthe model as it was before is kept in {shown(before)}; to learn again from it, with "
-        f"--epochs and --lr as you choose:\n    {command_line(command)} {' '.join(flags)}"
-    )
-
-
-def _told(decision: Decision) -> str:
-    rates = "; ".join(
-        f"{name} {first:.1f} and {second:.1f}"
-        for name, (first, second) in decision.accuracy.items()
-    )
-    return (
-        f"{decision.chosen} (accuracy on the half of the held-out images that chooses, and on the "
-        f"half that confirms: {rates})"
-    )
-
-
-def _print(learned: Learned, model: Model, into: Path, without_memory: bool) -> None:
-    def listed(names: tuple[str, ...]) -> str:
-        return abbreviated([shown(name) for name in names], 6)
-
-    def cells(name: str, score: Score) -> list[object]:
-        before, after = ("–" if v is None else f"{v:.1f}" for v in (score.before, score.after))
-        return [name, score.images, before, after]
-
-    rows = [
-        cells(f"task {k + 1}: {listed(score.classes)}", score)
-        for k, score in enumerate(learned.tasks)
-    ]
-    if len(rows) > 1:
-        rows.append(cells("all classes", learned.all))
-    if learned.all.after is not None:
-        rows += [cells(f"  {shown(score.classes[0])}", score) for score in learned.classes]
-    task = model.metadata.taught[-1]
-    title = f"learned {listed((*task.classes, *task.more))} from {learned.images} images"
-    header = ["accuracy %", "test images", "before", "after"]
-    console.show(header, rows, title=title)
-    if learned.confused:
-        pairs = "; ".join(
-            f"{shown(each.label)} for {shown(each.taken_for)} ({each.percent:.0f}%)"
-            for each in learned.confused
-        )
-        console.say(f"\nmost often taken for another: {pairs}")
-    if learned.losses:
-        first, last = learned.losses[0], learned.losses[-1]
-        console.say(f"\ntraining loss {first:.2f} in the first epoch, {last:.2f} in the last")
-    if learned.head is not None:
-        others = ", ".join(f"{HEADS[name]} {rate:.1f}" for name, rate in learned.heads.items())
-        rates = f" (on held-out images: {others})" if others else ""
-        console.say(f"\nwhat answers: {HEADS[learned.head]}{rates}")
-    if learned.tuning is not None:
-        console.say(f"\ntrunk: {_told(learned.tuning)}")
-    if learned.phi is not None and learned.phi.chosen != "as trained":
-        console.say(f"\nrunning statistics: {_told(learned.phi)}")
-    for concern in learned.concerns:
-        console.say(f"\nWARNING: {concern}")
-    kept, memory = "", model.learner.memory
-    if model.frozen is not None:
-        images = "no image" if model.frozen.stored_images is None else "these images"
-        kept = f", with the features of {len(model.frozen.stored)} images and {images}"
-    elif memory is not None:
-        kept = f", with a memory of {len(memory)} images"
-    kept = "" if without_memory else kept
-    console.say(f"\nwritten to {shown(into)}{kept}")

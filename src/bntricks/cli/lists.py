@@ -10,57 +10,55 @@ from bntricks.runs.config import Config
 
 
 @app.command
-def methods(*, json: Json = False, markdown: Switch = False, imports: Imports = ()) -> None:
-    """List every method with its recipe: the columns of the paper's ablation table.
+def methods(
+    *,
+    recipes: Switch = False,
+    json: Json = False,
+    markdown: Switch = False,
+    imports: Imports = (),
+) -> None:
+    """List every method: what it is, and whose.
+
+    Examples:
+
+    - `bnt methods --recipes`
 
     Parameters
     ----------
+    recipes
+        Show recipes instead: the columns of the paper's ablation table, and hyper-parameters.
     json
-        Print an array of objects instead.
+        Print all of it as an array of objects.
     markdown
         Print a Markdown table instead.
     """
     from bntricks.methods import entries
 
     import_all(imports)
-    recipes = [(entry, entry.factory().columns()) for entry in entries().values()]
-    if json:
-        print_json(
-            [
-                {
-                    "name": entry.name,
-                    "title": entry.title,
-                    "summary": entry.summary,
-                    **columns,
-                    "hyper": entry.hyper(),
-                }
-                for entry, columns in recipes
-            ]
-        )
-        return
-    rows = [
-        [
-            entry.name,
-            columns["ema"],
-            columns["parameters"],
-            _forwards(columns),
-            _share(columns["new_share_of_phi"]),
-            columns["memory"],
-            " ".join(f"--{name} {value:g}" for name, value in entry.hyper().items()) or "none",
-        ]
-        for entry, columns in recipes
+    found: list[dict[str, Any]] = [
+        {"name": entry.name, "title": entry.title, "summary": entry.summary}
+        | {"source": entry.source or None, **entry.factory().columns(), "hyper": entry.hyper()}
+        for entry in entries().values()
     ]
-    share = "new share of φ"
-    header = ["name", "EMA", "model parameters", "forwards", share, "memory", "hyper-parameters"]
-    if markdown:
-        console.say(console.markdown(header, rows))
-        return
-    console.show(header, rows)
-    console.out.print(
-        "\nEMA: the batch that moves the running statistics; / means every forward does."
-        "\nForwards are per step, once there is something in memory. --json shows more."
-        "\nNew share of φ: how much of the running statistics is the newest task's, as task 5 ends."
-    )
+    header, notes = ["name", "what it is", "whose"], RECIPES
+    rows = [[each["name"], each["summary"], each["source"] or "–"] for each in found]
+    if recipes:
+        header, notes = ["name", "EMA", "model parameters", "forwards", "new share of φ"], COLUMNS
+        header += ["memory", "hyper-parameters"]
+        rows = [_recipe(each) for each in found]
+    _show(found, header, rows, notes, json=json, markdown=markdown)
+
+
+RECIPES = "bnt methods --recipes shows how each moves φ and θ, and its hyper-parameters."
+COLUMNS = """EMA: the batch that moves the running statistics; / means every forward does.
+Forwards are per step, once there is something in memory. --json shows more.
+New share of φ: how much of the running statistics is the newest task's, as task 5 ends."""
+
+
+def _recipe(of: dict[str, Any]) -> list[str]:
+    share = "–" if of["new_share_of_phi"] is None else f"{of['new_share_of_phi']:.2f}"
+    hyper = " ".join(f"--{name} {value:g}" for name, value in of["hyper"].items()) or "none"
+    return [of["name"], of["ema"], of["parameters"], _forwards(of), share, of["memory"], hyper]
 
 
 @app.command
@@ -71,7 +69,7 @@ def norms(
     picture: Path | None = None,
     imports: Imports = (),
 ) -> None:
-    """List everything that can normalise a network, with its formula.
+    """List what can normalise a network, with its formula.
 
     Parameters
     ----------
@@ -88,10 +86,10 @@ def norms(
     if picture is not None:
         _draw(picture)
         return
-    rows: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for name in sorted(NORMS.entries(), key=lambda name: (name != "bn", name)):
-        scheme = describe(name)
-        rows.append(
+        scheme, own = describe(name), Config.options(of="norm")
+        found.append(
             {
                 "name": name,
                 "title": scheme.title,
@@ -99,33 +97,24 @@ def norms(
                 "formula": scheme.formula,
                 "shares": scheme.shares,
                 "phi": use_of_phi(name),
-                "knobs": {k: v for k, v in knobs(name).items() if k in Config.options(of="norm")},
+                "knobs": {knob: value for knob, value in knobs(name).items() if knob in own},
                 "cost": scheme.cost,
             }
         )
-    if json:
-        print_json(rows)
-        return
     header = ["name", "normalised together", "formula", "φ in training", "knobs", "cost"]
-    cells = [
+    rows = [
         [
-            row["name"],
-            row["shares"],
-            row["formula"],
-            row["phi"],
-            " ".join(map(_knob, row["knobs"].items())) or "none",
-            row["cost"],
+            *(of[key] for key in ("name", "shares", "formula", "phi")),
+            _knobs(of["knobs"]),
+            of["cost"],
         ]
-        for row in rows
+        for of in found
     ]
-    if markdown:
-        console.say(console.markdown(header, cells))
-        return
-    console.show(header, cells)
-    console.out.print(
-        "\nγ and β are learned for each channel. In evaluation, what has a φ is normalised by it."
-        "\nIn a clone, `make bench ARGS=--norms` measures what they cost on this machine."
-    )
+    _show(found, header, rows, FORMULAS, json=json, markdown=markdown)
+
+
+FORMULAS = """γ and β are learned for each channel. In evaluation, what has a φ is normalised by it.
+In a clone, `make bench ARGS=--norms` measures what they cost on this machine."""
 
 
 def _draw(path: Path) -> None:
@@ -137,9 +126,8 @@ def _draw(path: Path) -> None:
     print(f"written to {path}")
 
 
-def _knob(knob: tuple[str, Any]) -> str:
-    name, default = knob
-    return flag(name) if default is None else f"{flag(name)} {default:g}"
+def _knobs(knobs: dict[str, Any]) -> str:
+    return " ".join(flag(k) + ("" if v is None else f" {v:g}") for k, v in knobs.items()) or "none"
 
 
 @app.command
@@ -158,11 +146,29 @@ def streams(*, json: Json = False, imports: Imports = ()) -> None:
 
     import_all(imports)
     OPENERS.entries()  # those of installed packages too
-    rows = [asdict(info) for info in STREAMS.values()]
+    found = [asdict(info) for info in STREAMS.values()]
+    rows = [[_shown(value) for value in each.values()] for each in found]
+    _show(found, list(found[0]), rows, json=json)
+
+
+def _show(
+    found: list[dict[str, Any]],
+    header: list[str],
+    rows: list[list[Any]],
+    notes: str = "",
+    *,
+    json: bool,
+    markdown: bool = False,
+) -> None:
+    """Print what was found, in the form that was asked for."""
     if json:
-        print_json(rows)
-        return
-    console.show(list(rows[0]), [[_shown(value) for value in row.values()] for row in rows])
+        print_json(found)
+    elif markdown:
+        console.say(console.markdown(header, rows))
+    else:
+        console.show(header, rows)
+        if notes:
+            console.say(f"\n{notes}")
 
 
 def _shown(value: object) -> object:
@@ -172,11 +178,7 @@ def _shown(value: object) -> object:
     return "–" if value is None else value
 
 
-def _share(share: str | float | None) -> str:
-    return "–" if share is None else f"{share:.2f}"
-
-
-def _forwards(columns: dict[str, str | float | None]) -> str:
+def _forwards(columns: dict[str, Any]) -> str:
     """Count the passes of a step: with gradients; tracking; of the teacher; of the projection."""
     extra = {what: columns[f"{what}_forwards"] for what in ("tracking", "teacher", "projection")}
     parts = [f"{count} {what}" for what, count in extra.items() if str(count) != "0"]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
 from bntricks.cli import console
+from bntricks.cli.app import whole
 from bntricks.cli.printing import stdout_reserved
-from bntricks.errors import HeldError, UserError
-from bntricks.files import held, leftovers, quoted, regular_file, shown, write_errors
+from bntricks.errors import HeldError, UserError, abbreviated
+from bntricks.files import command_line, held, regular_file, shown, write_errors
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,6 +37,11 @@ SkipUnreadable = Annotated[
         negative=(),
         help="Name images that cannot be read and leave them out, instead of refusing.",
     ),
+]
+Keep = Annotated[
+    int,
+    whole(gte=0, lte=1000),
+    Parameter(help="Earlier models that stay beside this one, each a whole file."),
 ]
 S = TypeVar("S", "ClassSamples", "ImageFiles")
 
@@ -122,30 +128,56 @@ def _would_cost(target: Path, given: Path) -> bool:
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Keep other commands from this model, whether it exists yet or not, and yield whether it
-    does. The remains of a killed command are removed when it is saved, unless they may be the
-    only copy."""
+    does. The remains of a killed command are removed when it is saved."""
     with ExitStack() as stack:
         try:
             with write_errors(path):
                 stack.enter_context(held(path))
         except HeldError:
             raise HeldError(f"{shown(path)} is being taught by another process") from None
-        unfinished = leftovers(path)
-        kept = [*takewhile(Path.exists, names_before(path))]
-        if unfinished and kept and not path.exists():
-            raise UserError(
-                f"{shown(path)} is not there, and a command that was changing it did not finish: "
-                f"bring the model back (mv {quoted(kept[-1])} {quoted(path)}), or go on without it "
-                f"(rm {' '.join(map(quoted, unfinished))})"
-            )
         yield path.exists()
 
 
-def names_before(path: Path) -> Iterator[Path]:
-    """Return the names under which `bnt learn` keeps earlier models, in the order of time."""
-    path = path.resolve() if path.is_symlink() else path
-    for number in ("", *range(2, 1000)):
-        yield path.with_name(f"{path.stem}.before{number}{path.suffix}")
+def open_to_change(path: Path, *, net: str | None, keep: int, device: str = "cpu") -> Model:
+    """Open the model in a file that will be replaced. A lesson that was refused since its last
+    change is part of its history."""
+    from bntricks.model.earlier import check_room, history_with_refused
+
+    check_room(path, keep)
+    model = open_model(path, net=net, device=device)
+    history = history_with_refused(path, model.metadata, model.checksum)
+    model.metadata = model.metadata.model_copy(update={"history": history})
+    return model
+
+
+def recorded_command() -> str:
+    """Return the command for a history, without what changes no result. Of an absolute path it has
+    the last name alone: a model file says nothing of the machine."""
+    words, left_out = list[str](), ("--into", "--keep", "--checkpoint-seconds")
+    given = iter(sys.argv[1:])
+    for word in given:
+        name, equals, value = word.partition("=")
+        if name in left_out:
+            if not equals:
+                next(given, None)
+        elif word != "--json":
+            own = Path(value or name)
+            last = own.name if own.is_absolute() else value or name
+            words.append(f"{name}={last}" if equals else last)
+    return command_line(["bnt", *words])
+
+
+def kept_models(path: Path) -> str:
+    """Say which earlier models are kept beside this one, and how much room they take."""
+    from bntricks.model.earlier import earlier_models
+    from bntricks.model.file import opened
+
+    kept = earlier_models(path, opened(path)[0].history)
+    if not kept:
+        return "no earlier model is kept"
+    names = abbreviated([shown(file.name) for file in kept.values()], 6)
+    size = sum(file.stat().st_size for file in kept.values()) / 1e6
+    return f"earlier models kept beside it, {size:.1f} MB in all: {names} (bnt rollback)"
 
 
 def examined(model: Model) -> str | None:

@@ -54,7 +54,7 @@ def predict(
     json: Json = False,
     csv: Switch = False,
 ) -> None:
-    """Say which class each image belongs to, and how probable that is.
+    """Say which class each image belongs to, and how surely.
 
     A network knows no other classes than those it learned, and gives every image one of them.
     With a threshold it may answer "unknown". What that costs is measured first: on the model's own
@@ -147,13 +147,17 @@ def export(
     threshold: Share | None = None,
     force: Switch = False,
 ) -> None:
-    """Write a model for use elsewhere.
+    """Write a model for use elsewhere, as ONNX or by torch.export.
 
     The ONNX and the torch.export file take uint8 images, [N, 3, size, size], any number of them,
     and normalise them themselves. They give `scores` and `probabilities`, [N, classes]; the class
     names are JSON under `classes` in the metadata of ONNX, and in the extra file `classes.json` of
     torch.export. Each is read back and compared with the model before it is written. iCaRL's
     nearest class mean is exported as well.
+
+    Examples:
+
+    - `bnt export model.safetensors --onnx model.onnx`
 
     Parameters
     ----------
@@ -176,7 +180,7 @@ def export(
         Replace files that are there already.
     """
     from bntricks.model.export import to_onnx, to_pt2
-    from bntricks.model.file import pack
+    from bntricks.model.file import packed
 
     import_all(imports)
     targets = [path for path in (onnx, pt2, safetensors, card) if path is not None]
@@ -200,7 +204,7 @@ def export(
         contents[pt2], difference = to_pt2(opened, threshold)
         notes[pt2] = f"; its probabilities agree to {difference:.1g}"
     if safetensors is not None:
-        contents[safetensors] = pack(opened, memory=False)
+        contents[safetensors] = packed(opened, memory=False)[0]
         notes[safetensors] = ", without memory"
     if card is not None:
         contents[card] = opened.card(title=model.name, verdict=examined(opened)).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,9 @@ from cyclopts import Parameter
 
 from bntricks.cli import console
 from bntricks.cli.app import (
+    Count,
     Imports,
+    In,
     Json,
     Names,
     Seconds,
@@ -22,13 +25,15 @@ from bntricks.cli.app import (
     refuse_misspelt,
 )
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import board
+from bntricks.cli.training import advise_bf16, board
 from bntricks.errors import UserError
 from bntricks.runs.config import Config
 from bntricks.runs.request import Request
+from bntricks.system.ranks import launched, run_ranks
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+    from bntricks.training.events import Event
 
 PRINTED = ("acc", "bwt")
 
@@ -38,13 +43,14 @@ def run(
     *,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     request: Annotated[Request, Parameter(name="*")] = Request(),  # noqa: B008 (frozen)
-    seeds: Seeds = 1,
-    save: Switch = False,
-    save_every_task: Switch = False,
-    metrics: Names = (),
-    imports: Imports = (),
-    json: Json = False,
-    **hyper: float,
+    seeds: Annotated[Seeds, In.learned] = 1,
+    save: Annotated[Switch, In.output] = False,
+    save_every_task: Annotated[Switch, In.rare_output] = False,
+    metrics: Annotated[Names, In.output] = (),
+    ranks: Annotated[Count | None, In.computed] = None,
+    imports: Annotated[Imports, In.learned] = (),
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.learned],
 ) -> None:
     """Train one method on one stream, and write its record.
 
@@ -57,9 +63,7 @@ def run(
     - `bnt run --method er-bnt --stream seq-digits --epochs 20 --width 8`
     - `bnt run --method er --stream seq-cifar10 --data ~/data --width 16 --epochs 5`
     - `bnt run --stream folder --data photos --classes-per-task 5 --image-size 32`
-    - `bnt run --import my.py --method my-method --stream seq-digits`
     - `bnt run --stream seq-cifar100 --class-order 1993 --first 50 --increment 10 --net resnet32`
-    - `bnt run --optimiser sgdm --lr 0.1 --weight-decay 5e-4 --schedule steps --blurry 0.1`
 
     Parameters
     ----------
@@ -74,6 +78,9 @@ def run(
     metrics
         What to print of the result, such as `acc task_il_acc` [default: acc bwt]; the record has
         all. `docs/metrics.md` says what they mean.
+    ranks
+        Split the run over this many processes of this machine: sgd, er, der and their variants. On
+        CUDA each takes a GPU of its own.
     json
         Print the record as one JSON object on one line.
     hyper
@@ -82,8 +89,9 @@ def run(
     from bntricks.methods import entries, find
     from bntricks.runs.folder import run as train
     from bntricks.runs.metrics import chosen
-    from bntricks.training.distributed import launched
 
+    if _split(ranks):
+        return
     import_all(imports)
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "run")
@@ -92,7 +100,7 @@ def run(
     request = request.model_copy(update={"save": when})
     columns = chosen(metrics) if metrics else PRINTED
     if seeds == 1:
-        _train_and_print(partial(train, config, request), json, columns)
+        _train_and_print(partial(train, config, request), json, columns, advised=request)
     else:
         _train_seeds([config.seed + k for k in range(seeds)], config, request, json, columns)
 
@@ -107,8 +115,8 @@ def _train_seeds(
     from bntricks.sweeps.local import sweep
 
     if config.ranks > 1:
-        raise UserError("under torchrun there is one run: leave this out", option="seeds")
-    configs = [config.model_copy(update={"seed": seed}) for seed in seeds]
+        raise UserError("there is one run that is split: leave this out", option="seeds")
+    configs = [Config.of(**(config.model_dump() | {"seed": seed})) for seed in seeds]
     with board(configs) as sink:
         results = sweep(configs, request, sink=sink)
     records = [result for result in results if isinstance(result, Record)]
@@ -132,6 +140,19 @@ def _train_seeds(
     raise_failures(results)
 
 
+def _split(ranks: int | None) -> bool:
+    """Run this command as several processes, if it asks for that and is not one of them."""
+    started = launched()[1]
+    if ranks in (None, started):
+        return False
+    if started > 1:
+        text = f"torchrun has started {started} processes: leave it out"
+        raise UserError(text, option="ranks", value=ranks)
+    if code := run_ranks(ranks, [sys.executable, "-m", "bntricks", *sys.argv[1:]]):
+        sys.exit(code)
+    return True
+
+
 @app.command
 def resume(
     run: Path,
@@ -141,12 +162,18 @@ def resume(
     start: Annotated[Path | None, Parameter(name="--from")] = None,
     net: str | None = None,
     checkpoint_seconds: Seconds = 120.0,
+    ranks: Count | None = None,
     imports: Imports = (),
     json: Json = False,
 ) -> None:
-    """Continue an interrupted run from its newest checkpoint, to the same bits.
+    """Continue an interrupted run, to the same bits.
 
-    Repeating the same `bnt run` does this too; here, the folder is enough.
+    It continues from its newest checkpoint. Repeating the same `bnt run` does this too; here, the
+    folder is enough.
+
+    Examples:
+
+    - `bnt resume runs/3565f808cde3afbc`
 
     Parameters
     ----------
@@ -161,11 +188,15 @@ def resume(
         is imported and run, so the folder alone does not decide this.
     checkpoint_seconds
         Time between checkpoints, in seconds.
+    ranks
+        The number of processes that the run is split over, if it is.
     json
         Print the record as one JSON object on one line.
     """
     from bntricks.runs.folder import resume as continue_run
 
+    if _split(ranks):
+        return
     import_all(imports)
     how: dict[str, Any] = {
         "checkpoint_seconds": checkpoint_seconds,
@@ -176,16 +207,26 @@ def resume(
 
 
 def _train_and_print(
-    train: Callable[..., Record], json: bool, metrics: Sequence[str] = PRINTED
+    train: Callable[..., Record],
+    json: bool,
+    metrics: Sequence[str] = PRINTED,
+    *,
+    advised: Request | None = None,
 ) -> None:
     """Train, show the progress of all ranks on the first, and print the record there."""
-    from bntricks.training.distributed import launched
     from bntricks.training.events import silent
 
     if launched()[0] != 0:
         train(sink=silent)
         return
-    with console.progress() as sink:
+    with console.progress() as show:
+
+        def sink(event: Event) -> None:
+            show(event)
+            begun_before = event["event"] != "begin" or any(Path(event["path"]).glob("checkpoint*"))
+            if advised is not None and not begun_before:
+                advise_bf16(Config.of(**event["config"]), advised)
+
         record = train(sink=sink)
     if json:
         print_json(_located(record))

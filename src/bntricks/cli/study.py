@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,27 +11,29 @@ from cyclopts import Parameter
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Names, Paths, Seeds, Switch, app, flag, import_all
+from bntricks.cli.app import Imports, In, Json, Names, Paths, Seeds, Switch, app, flag, import_all
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import Work, train_all
-from bntricks.files import command_line, commit
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
+from bntricks.files import command_line, commit, held
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
+from bntricks.runs.record.file import NAME
 
 if TYPE_CHECKING:
     from bntricks.report.build import Report
     from bntricks.runs.record import Record
 
-COPY = "study.toml"
-"""Of a study of the user's own, beside its runs."""
+COPY, PAGE = "study.toml", "report.html"
+"""Beside the runs: a study of the user's own, and its page."""
 
 
 def _option(name: str) -> Any:
     """Make an optional version of a run's option."""
     field = Config.model_fields[name]
     parameters = [each for each in field.metadata if isinstance(each, Parameter)]
-    shown = Parameter(group="Another protocol than the study's own", show_default=False)
-    kind: Any = Annotated[(field.annotation | None, shown, *parameters)]  # type: ignore[operator]
+    parameters += [In.other_protocol, Parameter(show_default=False)]
+    kind: Any = Annotated[(field.annotation | None, *parameters)]  # type: ignore[operator]
     return kind, Field(default=None, description=field.description)
 
 
@@ -49,28 +52,32 @@ def study(
     name: str,
     /,
     *,
-    scale: ScaleName | None = None,
-    seeds: Seeds | None = None,
-    methods: Names = (),
-    streams: Annotated[Names, Parameter(name=["--streams", "--stream"])] = (),
-    all: Switch = False,
-    device: str = "cpu",
+    scale: Annotated[ScaleName | None, In.learned] = None,
+    seeds: Annotated[Seeds | None, In.learned] = None,
+    methods: Annotated[Names, In.learned] = (),
+    streams: Annotated[Names, Parameter(name=["--streams", "--stream"]), In.learned] = (),
+    all: Annotated[Switch, In.learned] = False,
+    device: Annotated[str, In.computed] = "cpu",
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Imports = (),
-    metrics: Names = (),
-    json: Json = False,
+    imports: Annotated[Imports, In.learned] = (),
+    metrics: Annotated[Names, In.output] = (),
+    json: Annotated[Json, In.output] = False,
     protocol: Annotated[Protocol, Parameter(name="*")] = Protocol(),  # noqa: B008 (frozen)
 ) -> None:
-    """Run a study of the paper, or one of your own, and say which of its claims hold.
+    """Run a study, and say which of its claims hold.
 
-    Studies: pilot, main, buffers, ablation, long, statistics, overlap, control, norms,
-    norms-online, bias, trackers, frameworks. Runs that are already there are not trained again, so
-    an interrupted study continues where it stopped, and a run that fails does not stop the others.
+    Studies, besides your own: pilot, main, buffers, ablation, long, statistics, overlap, control,
+    exemplars, exemplars-memory, phi-share, rehearsal-free, precision, norms, norms-online, bias,
+    trackers, frameworks. Runs that are already there are not trained again, so an interrupted study
+    continues where it stopped, and a run that fails does not stop the others. The same command may
+    be given several times at once, on any machines that share `--out`: each takes runs that nobody
+    holds, and the last writes the report. `bnt status` shows how far they are.
 
     Examples:
 
     - `bnt study pilot --scale smoke --stream seq-digits`
     - `bnt study ablation --scale lite --data ~/data --seeds 4`
+    - `bnt study main --scale paper --devices auto --per-device 4 --dry-run`
     - `bnt study main --scale paper --ray auto --device cuda --gpus-per-run 0.25`
     - `bnt study main --import my.py --methods er my-method --lr 0.1`
 
@@ -107,6 +114,7 @@ def study(
     from bntricks.sweeps.local import Failure
     from bntricks.sweeps.plan import plan
 
+    began = datetime.now(UTC).replace(microsecond=0)
     import_all(imports)
     chosen, columns = load_study(name), chosen_metrics(metrics)
     own_study = Path(name).expanduser().read_bytes() if name.endswith(".toml") else None
@@ -119,6 +127,7 @@ def study(
         _draw(chosen, methods, work.out, json)
         return
     scale = chosen.checked_scale(scale)
+    device, places = work.placed(device)
     configs = plan(
         chosen,
         scale,
@@ -131,7 +140,9 @@ def study(
     )
     for config in configs if own_study is not None else ():
         check_named(config.net, options.get("net"), Path(name))
-    results = train_all(name, configs, work, chosen.probe)
+    results = train_all(name, configs, work, chosen.probe, places=places, json=json)
+    if results is None:
+        return
     records = [first_training(r) for r in results if not isinstance(r, Failure)]
     if records:
         # The command that repeats the study, without how this machine computes it.
@@ -146,10 +157,22 @@ def study(
         words += ["--data", str(work.data)] if work.data else []
         command = command_line([*words, "--out", str(work.out)])
         report = build(records, chosen, scale, command=command, metrics=columns)
-        _write_and_show(report, work.out, json)
-        if own_study is not None:  # so that `bnt report` can judge its claims again
-            commit({work.out / COPY: own_study})
+        with held(work.out, lock=work.out / f".{PAGE}.lock", wait=True):
+            done = _is_written(records, work.out, began)
+            _write_and_show(report, work.out, json, done=done)
+            if own_study is not None:  # so that `bnt report` can judge its claims again
+                commit({work.out / COPY: own_study})
     raise_failures(results)
+
+
+def _is_written(records: Sequence[Record], out: Path, began: datetime) -> bool:
+    """Whether another process has written the report since the last run was finished. Only one that
+    has awaited runs of others may rely on that: nobody else's options need be the same."""
+    if not any(r.already_there and r.finished and r.finished >= began for r in records):
+        return False
+    files = [record.path / NAME for record in records if record.path]
+    newest = max(path.stat().st_mtime for path in files)
+    return (out / PAGE).is_file() and (out / PAGE).stat().st_mtime >= newest
 
 
 def _draw(chosen: Study, methods: tuple[str, ...], out: Path, json: bool) -> None:
@@ -176,10 +199,15 @@ def report(
     metrics: Names = (),
     json: Json = False,
 ) -> None:
-    """Write tables, figures and a page from records alone; nothing is trained.
+    """Write tables, figures and a page from records.
 
-    Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the numbers behind them,
-    and the page is one file that works offline. Runs of different protocols are kept apart.
+    Nothing is trained. Tables are Markdown, CSV and LaTeX, figures are SVG, PDF and PNG with the
+    numbers behind them, and the page is one file that works offline. Runs of different protocols
+    are kept apart.
+
+    Examples:
+
+    - `bnt report runs --out report`
 
     Parameters
     ----------
@@ -218,12 +246,13 @@ def report(
     _write_and_show(build(records, chosen, scale, command=command, metrics=metrics), out, json)
 
 
-def _write_and_show(report: Report, out: Path, json: bool) -> None:
-    """Write the report, and print results as in the paper, with verdicts if there are any."""
+def _write_and_show(report: Report, out: Path, json: bool, *, done: bool = False) -> None:
+    """Write the report unless that is done, and print results as in the paper, with verdicts if
+    there are any."""
     from bntricks.report.files import write
     from bntricks.report.tables.table import fitted, terminal_width, to_json, to_rich
 
-    page = write(report, out, warn=console.complain)
+    page = out / PAGE if done else write(report, out, warn=console.complain)
     if json:
         print_json({"page": str(page), "tables": [to_json(table) for table in report.tables]})
         return

@@ -11,9 +11,20 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from bntricks.cli import console
-from bntricks.cli.app import Imports, Json, Names, Seeds, app, import_all, refuse_misspelt
+from bntricks.cli.app import (
+    Imports,
+    In,
+    Json,
+    Names,
+    Seeds,
+    app,
+    example,
+    import_all,
+    refuse_misspelt,
+)
 from bntricks.cli.printing import print_json, raise_failures
-from bntricks.cli.training import Work, train_all
+from bntricks.cli.training import train_all
+from bntricks.cli.work import Work
 from bntricks.errors import UserError
 from bntricks.files import command_line
 from bntricks.runs.config import Config
@@ -33,9 +44,9 @@ def sweep(
     seeds: Seeds = 3,
     config: Annotated[Config, Parameter(name="*")] = Config(),  # noqa: B008 (frozen)
     work: Annotated[Work, Parameter(name="*")] = Work(),  # noqa: B008 (frozen)
-    imports: Imports = (),
-    json: Json = False,
-    **hyper: float,
+    imports: Annotated[Imports, In.learned] = (),
+    json: Annotated[Json, In.output] = False,
+    **hyper: Annotated[float, In.learned],
 ) -> None:
     """Search for hyper-parameters, over a grid or at random.
 
@@ -71,10 +82,13 @@ def sweep(
     if config.method in entries():
         refuse_misspelt(hyper.keys() - find(config.method).hyper().keys(), "sweep")
     draws, texts = _draws(grid, random)
-    base = config.model_copy(update={"hyper": hyper})
+    device, places = work.placed(config.device)
+    base = config.model_copy(update={"hyper": hyper, "device": device})
     search = plan_search(base, parse_knobs(texts), draws=draws, seeds=seeds)
     runs = search.runs
-    results = train_all("sweep", runs, work)
+    results = train_all("sweep", runs, work, places=places, json=json)
+    if results is None:
+        return
     again = ["--random", *random] if random else ["--grid", *grid]
     again = ["bnt", "sweep", *again, "--seeds", str(seeds)]
     _write_and_show(search.result(results), _with_files(base, again, imports), work, imports, json)
@@ -84,7 +98,9 @@ def sweep(
 def _draws(grid: tuple[str, ...], random: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
     """Return how many cells are drawn, None for a grid, and what is searched."""
     if bool(grid) == bool(random):
-        raise UserError("give --grid lr=0.01,0.1 or --random 20 lr=0.001..0.1:log, one of them")
+        raise UserError(
+            "sweep needs --grid or --random, one of them; for example: " + example("sweep")
+        )
     if grid:
         return None, grid
     if not random[0].isdecimal() or int(random[0]) < 1:

@@ -2,81 +2,154 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-from cyclopts.validators import Number
 from rich.console import Group
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
 from bntricks.cli import console
-from bntricks.cli.app import Count
+from bntricks.cli.printing import print_json
+from bntricks.cli.work import Work
+from bntricks.errors import LeftToOthers, counted
 from bntricks.runs.config import Config
-from bntricks.runs.request import FolderOptions, ProbeName, Request
+from bntricks.runs.request import ProbeName, Request
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
+    from bntricks.sweeps.estimate import Planned
     from bntricks.sweeps.local import Failure
     from bntricks.training.events import Event, Sink
 
 
-class Work(FolderOptions):
-    """Options: where many runs are trained, and what is written of each."""
-
-    workers: Count | None = None
-    """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
-    ray: str | None = None
-    """Run on the Ray cluster at this address, or `auto` for the one this machine belongs to."""
-    cpus_per_run: Annotated[float, Parameter(validator=Number(gt=0))] = 1.0
-    """On Ray: cores reserved for each run."""
-    gpus_per_run: Annotated[float, Parameter(validator=Number(gte=0))] = 0.0
-    """On Ray: GPUs reserved for each run; 0.25 puts four runs on one."""
-    save: bool = False
-    """Write each trained network into its run's folder, as `model.safetensors`."""
-
-    def request(self, probe: ProbeName | None) -> Request:
-        """Make the request of each run."""
-        own = self.model_dump(include=set(FolderOptions.model_fields))
-        return Request(**own, probe=probe, save="end" if self.save else None)
-
-
 def train_all(
-    name: str, configs: Sequence[Config], work: Work, probe: ProbeName | None = None
-) -> list[Record | Failure]:
-    """Train the runs, show their progress, and return their records or failures."""
+    name: str,
+    configs: Sequence[Config],
+    work: Work,
+    probe: ProbeName | None = None,
+    *,
+    places: tuple[str, ...] = (),
+    json: bool = False,
+) -> list[Record | Failure] | None:
+    """Train the runs, show their progress, and return their records or failures; None if others
+    still train some of them, or nothing was to be trained."""
     from bntricks.runs.loggers import LOGGERS
-    from bntricks.sweeps.local import default_workers, sweep
-    from bntricks.sweeps.once import finished, trainings
-    from bntricks.sweeps.plan import complete, seconds_left
+    from bntricks.sweeps.estimate import elapsed, planned, read_costs
+    from bntricks.sweeps.local import Failure, default_workers, sweep
+    from bntricks.sweeps.once import finished, part_of
+    from bntricks.sweeps.plan import complete
     from bntricks.sweeps.ray import Cluster, sweep_on_ray
+    from bntricks.sweeps.status import known_seconds, status, write_plan
 
+    part, turns = work.part(), work.turns(places, time.monotonic())
+    costs = [] if work.costs is None else read_costs(work.costs)
     for logger in work.log:
         LOGGERS.find(logger)
     if not configs:
         return []
     request = work.request(probe)
-    if there := complete(configs, request):
+    if not work.dry_run and (there := complete(configs, request)):
         with board(configs) as sink:
             for index, record in enumerate(there):
                 sink(finished(record) | {"run": index})
         return [*there]
-    trained = [training.config for training in trainings(configs)]
-    seconds = seconds_left(configs, request, console.warnings)
-    runs = f"{name}: {len(trained)} run{'s' * (len(trained) != 1)}"
-    with board(configs) as sink:
-        if work.ray is not None:
-            console.complain(f"{runs}, {_duration(seconds)} of one core, on Ray")
-            cluster = Cluster(work.ray, work.cpus_per_run, work.gpus_per_run)
-            return sweep_on_ray(configs, request, cluster, sink)
-        count = min(work.workers or default_workers(trained), len(trained))
-        cores = f"{count} core{'s' * (count != 1)}"
-        console.complain(f"{runs}, {_duration(seconds / count)} on {cores}")
-        return sweep(configs, request, workers=count, sink=sink)
+    known = {} if work.dry_run or costs else known_seconds(work.out)
+    plan = planned(configs, request, known=known, costs=costs, sink=console.warnings)
+    own, to_train = part_of(configs, part), plan[part]
+    count = len(places) or work.workers or default_workers([each.config for each in to_train])
+    if work.dry_run:
+        show_plan(to_train, count, request, json)
+        return None
+    names = [
+        f"{label}, seed {each.config.seed}"
+        for each, label in zip(plan, labels([each.config for each in plan]), strict=True)
+    ]
+    with suppress(OSError):  # which a run reports in a better way
+        write_plan(work.out, Path(name).stem, plan, names)
+    measured = [each for each in to_train if each.cost.step_seconds]
+    if measured and not costs:
+        advise_bf16(max(measured, key=lambda each: each.seconds).config, request)
+    runs, count = counted(len(to_train), "run"), max(1, min(count, len(to_train)))
+    try:
+        with board(own) as sink:
+            if work.ray is not None:
+                seconds = _duration(elapsed(to_train, 1))
+                console.complain(f"{name}: {runs}, {seconds} of one core, on Ray")
+                cluster = Cluster(work.ray, work.cpus_per_run, work.gpus_per_run)
+                results = sweep_on_ray(own, request, cluster, sink, turns=turns)
+            else:
+                where = counted(count, "worker" if places else "core")
+                seconds = _duration(elapsed(to_train, count))
+                console.complain(f"{name}: {runs}, {seconds} on {where}")
+                results = sweep(own, request, workers=count, turns=turns, sink=sink)
+    except LeftToOthers as others:
+        console.complain(f"{others}: the last one writes the report; see bnt status {work.out}")
+        return None
+    if work.shard is None or any(isinstance(each, Failure) for each in results):
+        return results
+    if left := sum(run.state != "done" for run in status(work.out, name)):
+        rest = f"{counted(left, 'run')} of others left; the last one writes the report"
+        console.complain(f"shard {work.shard} is done, {rest}; see bnt status {work.out}")
+        return None
+    return sweep(configs, request, workers=1)
+
+
+def advise_bf16(config: Config, request: Request) -> None:
+    """Say how much faster bfloat16 would be for this run here, if it would."""
+    from bntricks.runs.describe import reset_peak_memory
+    from bntricks.runs.resolve import resolve
+    from bntricks.sweeps.estimate import WORTH_SAYING, bf16_share
+
+    stream, used = resolve(config, request.data, start=request.start)
+    share = bf16_share(used, stream)
+    reset_peak_memory()  # which is the run's
+    if share is not None and share <= WORTH_SAYING:
+        console.complain(
+            f"--precision bf16 would take about {share:.2f} of the time here, for a step of "
+            f"{config.method}; it is another run, with other bits"
+        )
+
+
+def show_plan(plan: Sequence[Planned], workers: int, request: Request, json: bool) -> None:
+    """Print what would be trained, with what it would take."""
+    from bntricks.report.commands import command_of
+    from bntricks.sweeps.estimate import elapsed, kind_of
+
+    left = [each for each in plan if not each.there]
+    commands = [command_of(each.config, request) for each in left]
+    total, wall = elapsed(left, 1), elapsed(left, workers)
+    if json:
+        kinds = {str(kind_of(each.config)): each for each in left}
+        costs = [
+            kind_of(each.config)
+            | {"step_seconds": each.cost.step_seconds, "memory_mb": each.cost.memory_mb}
+            for each in kinds.values()
+        ]
+        runs = [
+            {"run": each.folder.name, "command": command, "seconds": each.seconds}
+            for each, command in zip(left, commands, strict=True)
+        ]
+        times = {"seconds": total, "workers": workers, "elapsed_seconds": wall}
+        print_json({"runs": runs, "already_there": len(plan) - len(left), **times, "costs": costs})
+        return
+    for each, command in zip(left, commands, strict=True):
+        console.say(f"{_clock(each.seconds):>9} {each.cost.memory_mb:6.0f} MB  {command}")
+    console.say(
+        f"{counted(len(left), 'run')} to train, {len(plan) - len(left)} already there: "
+        f"{_clock(total)} in all, {_clock(wall)} with {workers} side by side, "
+        "without evaluation and probes"
+    )
+
+
+def _clock(seconds: float) -> str:
+    return str(timedelta(seconds=math.ceil(seconds)))
 
 
 def _duration(seconds: float) -> str:
@@ -123,6 +196,8 @@ class Board:
             case "progress" | "epoch" | "resumed":
                 self.shares[run] = event["step"] / event["steps"]
                 self.cells[run] = f"{self.shares[run]:.0%}"
+            case "held":
+                self.cells[run] = "elsewhere"
             case "warning":
                 return f"{name}: {event['text']}"
             case "finished":

@@ -137,7 +137,7 @@ def gap(diagnosis: Diagnosis) -> Figure:
     point = base.mark_point(filled=True, size=90).encode(
         x="closed:Q", tooltip=tooltip({**tips, "gap:Q .2f": "gap that is left"})
     )
-    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3], aria=False)
     marks = rule.encode(x=alt.datum(0)) + rule.encode(x=alt.datum(whole))
     text = (
         f"The newest classes are {abs(whole):.1f} points {'behind' if whole < 0 else 'ahead of'} "
@@ -205,7 +205,7 @@ def by_depth(
         shape=alt.Shape("measure:N", title=None, scale=shapes, legend=legend),
         tooltip=tooltip(tips),
     )
-    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3])
+    rule = alt.Chart(alt.InlineData(values=[{}])).mark_rule(strokeDash=[3, 3], aria=False)
     return rule.encode(y=alt.datum(dashed)) + (base.mark_line(strokeWidth=1.5) + point)
 
 

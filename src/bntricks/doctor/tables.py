@@ -53,7 +53,7 @@ def layer_table(diagnosis: Diagnosis) -> Table:
         }
         for depth, layer in enumerate(diagnosis.layers, start=1)
     ]
-    return table_of("Layers", rows)
+    return table_of("Each layer", rows)
 
 
 def group_table(diagnosis: Diagnosis) -> Table:
@@ -68,7 +68,7 @@ def group_table(diagnosis: Diagnosis) -> Table:
         for group in diagnosis.groups
     ]
     note = "In the order they were learned; the last is the newest, all others are old."
-    return table_of("Groups", rows, [note])
+    return table_of("Each group", rows, [note])
 
 
 def cost_table(diagnoses: Diagnoses) -> Table:

@@ -23,6 +23,7 @@ from bntricks.recipes.rewrite import bn_tricks
 __all__ = ["Entry", "NotNegative", "entries", "find", "make", "method"]
 
 NotNegative = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]  # within float32
+BN_TRICKS = "Zhou et al. 2022"
 ByStream = Mapping[str, Mapping[str, float]]
 
 
@@ -33,6 +34,8 @@ class Entry:
     name: str
     title: str
     summary: str
+    source: str
+    """Whose it is, as a reference; empty if that is common knowledge."""
     factory: Callable[..., Method]
     by_stream: ByStream
 
@@ -49,14 +52,20 @@ find = METHODS.find
 
 
 def method(
-    name: str, *, title: str, bnt: bool = False, by_stream: ByStream = MappingProxyType({})
+    name: str,
+    *,
+    title: str,
+    source: str = "",
+    bnt: bool = False,
+    by_stream: ByStream = MappingProxyType({}),
 ) -> Callable[[Callable[..., Method]], Callable[..., Method]]:
-    """Register a recipe. With `bnt`, its BN Tricks form is registered as `<name>-bnt` too."""
+    """Register a recipe, whose docstring says what it is and `source` whose. With `bnt`, its BN
+    Tricks form is registered as `<name>-bnt` too."""
 
     def register(factory: Callable[..., Method]) -> Callable[..., Method]:
         checked = validate_call(factory)
         summary = (inspect.getdoc(factory) or "").split("\n")[0]
-        METHODS.add(name, Entry(name, title, summary, checked, by_stream))
+        METHODS.add(name, Entry(name, title, summary, source, checked, by_stream))
         if bnt:
 
             @wraps(checked)
@@ -64,7 +73,8 @@ def method(
                 return bn_tricks(checked(**hyper))
 
             note = f"{title} with BN Tricks."
-            entry = Entry(f"{name}-bnt", f"{title}-BNT", note, tricked, by_stream)
+            both = f"{source} with {BN_TRICKS}" if source else BN_TRICKS
+            entry = Entry(f"{name}-bnt", f"{title}-BNT", note, both, tricked, by_stream)
             METHODS.add(entry.name, entry)
         return factory
 

@@ -7,11 +7,11 @@ from bntricks.recipes.losses import ce
 
 @method("joint", title="Joint Training")
 def joint() -> Method:
-    """All tasks at once, after the last has come: the upper bound."""
+    """Learn all tasks at once, after the last has come: the upper bound."""
     return Method(updates=[ce(Bt)], joint=True)
 
 
 @method("sgd", title="SGD")
 def sgd() -> Method:
-    """The stream alone, nothing kept: the lower bound."""
+    """Learn the stream alone and keep nothing: the lower bound."""
     return Method(updates=[ce(Bt)])

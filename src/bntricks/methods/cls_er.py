@@ -18,7 +18,7 @@ TINY = {"reg": 0.1, "plastic": 0.08, "stable": 0.05}
 BY_STREAM = {"seq-tiny-imagenet": TINY, "seq-tiny-imagenet-20": TINY}
 
 
-@method("cls-er", title="CLS-ER", by_stream=BY_STREAM)
+@method("cls-er", title="CLS-ER", source="Arani et al. 2022", by_stream=BY_STREAM)
 def cls_er(
     reg: NotNegative = 0.15, plastic: Share = 0.9, stable: Share = 0.1, keep: Share = 0.999
 ) -> Method:
@@ -26,7 +26,7 @@ def cls_er(
     return _cls_er(reg * kd(BM) + ce(Bt | BM), plastic, stable, keep)
 
 
-@method("cls-er-working-phi", title="CLS-ER, working φ", by_stream=BY_STREAM)
+@method("cls-er-working-phi", title="CLS-ER, working φ", source="bntricks", by_stream=BY_STREAM)
 def cls_er_working_phi(
     reg: NotNegative = 0.15, plastic: Share = 0.9, stable: Share = 0.1, keep: Share = 0.999
 ) -> Method:
@@ -35,7 +35,7 @@ def cls_er_working_phi(
     return replace(cls_er(reg, plastic, stable, keep), classify=classify)
 
 
-@method("cls-er-working", title="CLS-ER, working network", by_stream=BY_STREAM)
+@method("cls-er-working", title="CLS-ER, working network", source="bntricks", by_stream=BY_STREAM)
 def cls_er_working(
     reg: NotNegative = 0.15, plastic: Share = 0.9, stable: Share = 0.1, keep: Share = 0.999
 ) -> Method:
@@ -43,7 +43,7 @@ def cls_er_working(
     return replace(cls_er(reg, plastic, stable, keep), classify=LINEAR)
 
 
-@method("cls-er-split", title="CLS-ER-Split", by_stream=BY_STREAM)
+@method("cls-er-split", title="CLS-ER-Split", source="Wang et al. 2023", by_stream=BY_STREAM)
 def cls_er_split(
     reg: NotNegative = 0.15, plastic: Share = 0.9, stable: Share = 0.1, keep: Share = 0.999
 ) -> Method:

@@ -6,67 +6,67 @@ from bntricks.recipes.losses import ce
 from bntricks.recipes.policies import Reservoir
 
 
-@method("er", title="ER")
+@method("er", title="ER", source="Chaudhry et al. 2019")
 def er() -> Method:
-    """Current and memory batch in one forward."""
+    """Replay: train on new and stored images in one forward."""
     return Method(updates=[ce(Bt | BM)], memory=Reservoir())
 
 
-@method("er-bnt", title="ER-BNT")
+@method("er-bnt", title="ER-BNT", source="Zhou et al. 2022")
 def er_bnt() -> Method:
-    """Algorithm 1: φ from the balanced batch, θ from both batches in separate forwards."""
+    """ER with BN Tricks: φ follows balanced batches, and θ learns in separate forwards."""
     return Method(ema=Bb, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 
-@method("er-balance-batch", title="ER-Balance-Batch")
+@method("er-balance-batch", title="ER-Balance-Batch", source="Zhou et al. 2022")
 def er_balance_batch() -> Method:
-    """Pilot: ER with t-1 copies of the memory batch, at ER's weight in the loss."""
+    """ER with t-1 copies of the memory batch, at ER's weight in the loss (pilot)."""
     return Method(updates=[ce(Bt | Copies(BM))], memory=Reservoir())
 
 
-@method("er-cur+buf", title="ER-Cur+Buf")
+@method("er-cur+buf", title="ER-Cur+Buf", source="Zhou et al. 2022")
 def er_cur_buf() -> Method:
-    """Pilot: separate forwards, both of which move φ."""
+    """ER with separate forwards, both of which move φ (pilot)."""
     return Method(updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 
-@method("er-cur+prev", title="ER-Cur+Prev")
+@method("er-cur+prev", title="ER-Cur+Prev", source="Zhou et al. 2022")
 def er_cur_prev() -> Method:
-    """Pilot: separate forwards, and no new samples in the memory batch."""
+    """ER-Cur+Buf without new images in the memory batch (pilot)."""
     return Method(updates=[ce(Bt) + ce(Bp)], memory=Reservoir())
 
 
-@method("er-balance-joint-train", title="ER-Balance-Joint-Train")
+@method("er-balance-joint-train", title="ER-Balance-Joint-Train", source="Zhou et al. 2022")
 def er_balance_joint_train() -> Method:
-    """Ablation: ER's joint forward and a memory forward, φ from the balanced batch."""
+    """ER-BNT with ER's joint forward and a memory forward (ablation)."""
     return Method(ema=Bb, updates=[ce(Bt | BM) + ce(BM)], memory=Reservoir())
 
 
-@method("er-bnt-no-simulator", title="ER-BNT-No-Simulator")
+@method("er-bnt-no-simulator", title="ER-BNT-No-Simulator", source="Zhou et al. 2022")
 def er_bnt_no_simulator() -> Method:
-    """Ablation: ER-BNT without new samples in the memory batch."""
+    """ER-BNT without new images in the memory batch (ablation)."""
     return Method(ema=balanced(Bt, Bp), updates=[ce(Bt) + ce(Bp)], memory=Reservoir())
 
 
-@method("er-bnt-imbalance-tracker", title="ER-BNT-Imbalance-Tracker")
+@method("er-bnt-imbalance-tracker", title="ER-BNT-Imbalance-Tracker", source="Zhou et al. 2022")
 def er_bnt_imbalance_tracker() -> Method:
-    """Ablation: ER-BNT with φ moved by every forward; the same recipe as ER-Cur+Buf."""
+    """ER-BNT with φ moved by every forward, the recipe of ER-Cur+Buf (ablation)."""
     return er_cur_buf()
 
 
-@method("er-prev-joint", title="ER-Prev-Joint")
+@method("er-prev-joint", title="ER-Prev-Joint", source="Cha et al. 2023")
 def er_prev_joint() -> Method:
-    """ER with no new samples in the memory batch: the setting of Task-Balanced BN."""
+    """ER without new images in the memory batch, the setting of Task-Balanced BN."""
     return Method(updates=[ce(Bt | Bp)], memory=Reservoir())
 
 
-@method("er-track-memory", title="ER-Track-Memory")
+@method("er-track-memory", title="ER-Track-Memory", source="Wang et al. 2023")
 def er_track_memory() -> Method:
-    """Separate forwards; only the memory batch moves φ, as in CBA."""
+    """ER with separate forwards, of which only that of the memory moves φ, as in CBA."""
     return Method(ema=BM, updates=[ce(Bt) + ce(BM)], memory=Reservoir())
 
 
-@method("er-track-aligned", title="ER-Track-Aligned")
+@method("er-track-aligned", title="ER-Track-Aligned", source="Boschini et al. 2022")
 def er_track_aligned() -> Method:
-    """Separate forwards; φ from old samples and a balanced share of new ones, as in X-DER."""
+    """ER with separate forwards, φ from old images and an even share of new ones (X-DER)."""
     return Method(ema=balanced(Bt, Bp), updates=[ce(Bt) + ce(BM)], memory=Reservoir())

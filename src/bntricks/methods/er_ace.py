@@ -6,19 +6,19 @@ from bntricks.recipes.losses import ace, ce, las
 from bntricks.recipes.policies import Reservoir
 
 
-@method("er-ace", title="ER-ACE", bnt=True)
+@method("er-ace", title="ER-ACE", source="Caccia et al. 2022", bnt=True)
 def er_ace() -> Method:
-    """Separate forwards; the current batch does not push old classes down."""
+    """ER with separate forwards, where the current batch does not push old classes down."""
     return Method(updates=[ace(Bt) + ce(BM)], memory=Reservoir())
 
 
-@method("er-ace-joint", title="ER-ACE-Joint")
+@method("er-ace-joint", title="ER-ACE-Joint", source="Lyu et al. 2023")
 def er_ace_joint() -> Method:
     """ER-ACE with both batches in one forward, each loss on its own rows, as in AdaB²N."""
     return Method(updates=[ace(Bt) + ce(BM)], memory=Reservoir(), together=True)
 
 
-@method("er-las", title="ER-LAS")
+@method("er-las", title="ER-LAS", source="Huang et al. 2024")
 def er_las() -> Method:
-    """ER, with logits adjusted by how often each class is in the joint batch."""
+    """ER with logits adjusted by how often each class is in the joint batch."""
     return Method(updates=[las(Bt | BM)], memory=Reservoir())

@@ -6,7 +6,7 @@ from bntricks.recipes.losses import ce, fdr as distance
 from bntricks.recipes.policies import StoredOutputs
 
 
-@method("fdr", title="FDR", bnt=True)
+@method("fdr", title="FDR", source="Benjamin et al. 2019", bnt=True)
 def fdr() -> Method:
-    """A step on the current batch, then one towards the outputs stored with the memory."""
+    """Step on the current batch, then towards the outputs stored with the memory."""
     return Method(updates=[ce(Bt), distance(BM)], memory=StoredOutputs())

@@ -8,13 +8,13 @@ from bntricks.recipes.policies import PerTask
 from bntricks.recipes.projections import Cone, HalfSpace
 
 
-@method("gem", title="GEM")
+@method("gem", title="GEM", source="Lopez-Paz & Ranzato 2017")
 def gem(margin: NotNegative = 0.5) -> Method:
-    """No step may raise the loss of any past task."""
+    """Take no step that raises the loss of a past task."""
     return Method(updates=[ce(Bt)], memory=PerTask(), project=Cone(margin))
 
 
-@method("a-gem", title="A-GEM")
+@method("a-gem", title="A-GEM", source="Chaudhry et al. 2019")
 def a_gem() -> Method:
-    """No step may raise the loss of a memory batch."""
+    """Take no step that raises the loss of a memory batch."""
     return Method(updates=[ce(Bt)], memory=PerTask(), project=HalfSpace())

@@ -19,31 +19,33 @@ def _icarl(*updates: Update, ema: Source | None = None, delta: float) -> Method:
     )
 
 
-@method("icarl", title="iCaRL")
+@method("icarl", title="iCaRL", source="Rebuffi et al. 2017")
 def icarl(delta: NotNegative = 1e-4) -> Method:
-    """The loader mixes the exemplars into the task."""
+    """Mix exemplars into each task; the nearest class mean predicts."""
     return _icarl(loss(Bmix), delta=delta)
 
 
-@method("icarl-bnt", title="iCaRL-BNT")
+@method("icarl-bnt", title="iCaRL-BNT", source="Zhou et al. 2022")
 def icarl_bnt(delta: NotNegative = 1e-4) -> Method:
-    """Algorithm 2: the balanced batch moves φ and simulates the test."""
+    """iCaRL with BN Tricks: the balanced batch moves φ and simulates the test."""
     return _icarl(loss(Bt) + lam * loss(Bb), ema=Bb, delta=delta)
 
 
-@method("icarl-concat", title="iCaRL-Concat")
+@method("icarl-concat", title="iCaRL-Concat", source="Zhou et al. 2022")
 def icarl_concat(delta: NotNegative = 1e-4) -> Method:
-    """Ablation: current batch and exemplars in one forward, as in ER."""
+    """iCaRL with current batch and exemplars in one forward, as in ER (ablation)."""
     return _icarl(loss(Bt | Bp), delta=delta)
 
 
-@method("icarl-bnt-no-simulator", title="iCaRL-BNT-No-Simulator")
+@method("icarl-bnt-no-simulator", title="iCaRL-BNT-No-Simulator", source="Zhou et al. 2022")
 def icarl_bnt_no_simulator(delta: NotNegative = 1e-4) -> Method:
-    """Ablation: θ is trained on exemplars instead of the balanced batch, which only moves φ."""
+    """iCaRL-BNT with θ trained on exemplars instead of the balanced batch (ablation)."""
     return _icarl(loss(Bt) + lam * loss(Bp), ema=balanced(Bt, Bp), delta=delta)
 
 
-@method("icarl-bnt-imbalance-tracker", title="iCaRL-BNT-Imbalance-Tracker")
+@method(
+    "icarl-bnt-imbalance-tracker", title="iCaRL-BNT-Imbalance-Tracker", source="Zhou et al. 2022"
+)
 def icarl_bnt_imbalance_tracker(delta: NotNegative = 1e-4) -> Method:
-    """Ablation: iCaRL-BNT with φ moved by both forwards."""
+    """iCaRL-BNT with φ moved by both forwards (ablation)."""
     return _icarl(loss(Bt) + lam * loss(Bb), delta=delta)

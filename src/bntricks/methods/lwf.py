@@ -18,9 +18,9 @@ from bntricks.training.state import State
 CIFAR_10 = {"seq-cifar10": {"alpha": 3.0}}
 
 
-@method("lwf", title="LwF", by_stream=CIFAR_10)
+@method("lwf", title="LwF", source="Li & Hoiem 2017", by_stream=CIFAR_10)
 def lwf(alpha: NotNegative = 1.0, decay: NotNegative = 5e-4) -> Method:
-    """The task's labels, and the network's outputs on its images before it learned them."""
+    """Learn a task's labels, and the outputs that its images got before it was learned."""
     return Method(
         updates=[ce_seen(Bt) + alpha * distillation(Bt)],
         teacher="recorded",

@@ -7,7 +7,7 @@ from bntricks.recipes.language import Method
 from bntricks.recipes.rewrite import recalibrated
 
 
-@method("er-recalibrate", title="ER + recalibration")
+@method("er-recalibrate", title="ER + recalibration", source="bntricks")
 def er_recalibrate() -> Method:
-    """Control: ER, and after each task φ is estimated anew on the memory."""
+    """ER, and after each task φ is estimated anew on the memory (control)."""
     return recalibrated(er())

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from bntricks.batch import Batch
 from bntricks.errors import InvalidOptions, UserError
-from bntricks.model.create import build, protocol, today
+from bntricks.model.create import build, protocol
 from bntricks.model.file import check_storable
+from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing
 from bntricks.model.model import Model
 from bntricks.model.options import IMAGE_SIZE, Protocol

@@ -98,7 +98,7 @@ def answer(
     if threshold is not None:
         _check_share(threshold, "threshold")
     scores = model.scores(x)
-    best = scores.softmax(1).topk(min(top, len(model.classes)))
+    best = model.probabilities(scores).topk(min(top, len(model.classes)))
     rows = zip(best.indices.tolist(), best.values.double().tolist(), strict=True)
     return tuple(
         _answer([Candidate(model.classes[k], p) for k, p in zip(*row, strict=True)], own, threshold)
@@ -108,18 +108,18 @@ def answer(
 
 def confidence(model: Model, scores: Tensor) -> Tensor:
     """Return the values that a threshold is compared with, from 0 to 1: the probability of the
-    likeliest class or, on a frozen trunk, the share of the model's own held-out images whose
+    likeliest class or, on a frozen trunk, the share of the held-out images that choose whose
     highest score is no higher, so that a threshold of 0.05 refuses about 5% of images like
     those."""
     if model.frozen is None:
-        return scores.softmax(1).max(1).values.double()
+        return model.probabilities(scores).max(1).values.double()
     own = known_scores(model)
     highest = scores.max(1).values
     return torch.searchsorted(own, highest, right=True).double() / len(own)
 
 
 def known_scores(model: Model) -> Tensor:
-    """Return the highest score of each held-out image of a model on a frozen trunk, sorted."""
+    """Return the highest score of each choosing image of a model on a frozen trunk, sorted."""
     if model.frozen is None or not len(model.frozen.highest):
         raise UserError("nothing was held out to measure a threshold on: leave it out")
     return model.frozen.highest
@@ -142,7 +142,7 @@ def acceptance(
         if others is None or len(others) < 2:
             raise UserError("a threshold is chosen on at least two images of unknown classes")
         threshold, others = _chosen(others[::2], false_acceptance), others[1::2]
-    tests, known = model.tests, None
+    tests, known = model.confirming, None
     if tests is not None and len(tests):
         known = share(confidence(model, model.test_scores(tests.x)) > threshold)
     return Acceptance(threshold, None if others is None else share(others > threshold), known)

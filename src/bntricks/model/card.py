@@ -7,12 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
-
 from bntricks.errors import abbreviated
 from bntricks.files import shown
-from bntricks.model.answers import share
-from bntricks.model.summary import answers, confusions
+from bntricks.intervals import mean_share
+from bntricks.model.summary import answers, confusions, right_answers
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -20,12 +18,12 @@ if TYPE_CHECKING:
 
 def model_card(model: Model, *, title: str = "Model card", verdict: str | None = None) -> str:
     """Write the card in Markdown; `verdict` is the doctor's."""
-    answered = answers(model, model.tests)
+    answered = answers(model, model.confirming)
     parts = [
         f"# {plain(title)}",
         _overview(model),
-        "## What it learned",
-        _lessons(model),
+        "## How it came to be",
+        _history(model),
         "## Accuracy",
         *_accuracy(model, answered),
         "## BatchNorm",
@@ -40,9 +38,14 @@ def model_card(model: Model, *, title: str = "Model card", verdict: str | None =
 
 
 def _probabilities(model: Model) -> str:
-    if model.frozen is None:
+    temperature = model.metadata.temperature
+    if model.frozen is None and temperature == 1:
         return "A probability is the network's own and is not calibrated:"
-    return "Probabilities were scaled to fit the held-out images. But"
+    by = "a temperature" if model.frozen is not None else f"a temperature of {temperature:.3g}"
+    return (
+        f"Probabilities are calibrated: scores are divided by {by} that fits the held-out images "
+        "that choose. But"
+    )
 
 
 def plain(text: str) -> str:
@@ -86,37 +89,29 @@ def _overview(model: Model) -> str:
     return _table(("", ""), [(name, plain(value)) for name, value in rows])
 
 
-def _lessons(model: Model) -> str:
-    rows = [
-        (
-            str(number),
-            task.date,
-            plain(", ".join((*task.classes, *(f"more of {name}" for name in task.more)))),
-            str(task.images) if task.epochs else "learned elsewhere",
-            str(task.epochs) if task.epochs else "",
-        )
-        for number, task in enumerate(model.metadata.taught, start=1)
-    ]
-    return _table(("Task", "Date (UTC)", "Classes", "Images", "Epochs"), rows)
+def _history(model: Model) -> str:
+    rows = []
+    for number, own in enumerate(model.metadata.history, start=1):
+        lesson = f"{own.images} images, {own.epochs} epochs" if own.epochs else ""
+        old = "" if own.old is None else "{:.1f} to {:.1f}".format(*own.old)
+        every = "" if own.all is None else f"{own.all[0]:.1f}"
+        rows.append((str(number), own.date, plain(own.change), lesson, old, every))
+    columns = ("", "Date (UTC)", "Change", "Lesson", "Old classes %", "All classes %")
+    return _table(columns, rows)
 
 
 def _accuracy(model: Model, answered: Sequence[tuple[int, int]]) -> list[str]:
     if not answered:
         return ["Not measured: the file has no held-out images."]
-    right: dict[int, list[bool]] = {}
-    for label, predicted in answered:
-        right.setdefault(label, []).append(label == predicted)
-    measured = {label: share(torch.tensor(own)) for label, own in sorted(right.items())}
-    rows = [
-        (
-            *(plain(model.classes[label]), str(own.images)),
-            *(f"{own.percent:.1f}", f"{own.low:.1f} to {own.high:.1f}"),
-        )
-        for label, own in measured.items()
-    ]
-    mean = sum(own.percent for own in measured.values()) / len(measured)
+    measured = right_answers(answered)
+    rows = []
+    for label, counts in measured.items():
+        rate, interval = _with_interval([counts])
+        rows.append((plain(model.classes[label]), str(counts[1]), rate, interval))
+    rate, interval = _with_interval(list(measured.values()))
     text = [
-        f"On {len(answered)} held-out images, {mean:.1f}% with every class counting the same.",
+        f"On {len(answered)} held-out images, by which nothing was chosen, {rate}% ({interval}) "
+        "with every class counting the same.",
         _table(("Class", "Images", "Accuracy %", "95% interval"), rows),
     ]
     unmeasured = [plain(name) for k, name in enumerate(model.classes) if k not in measured]
@@ -129,6 +124,11 @@ def _accuracy(model: Model, answered: Sequence[tuple[int, int]]) -> list[str]:
         )
         text.append(f"Most often taken for another: {pairs}.")
     return text
+
+
+def _with_interval(counts: Sequence[tuple[int, int]]) -> tuple[str, str]:
+    mean, low, high = mean_share(counts) or (0.0, 0.0, 0.0)
+    return f"{mean:.1f}", f"{low:.1f} to {high:.1f}"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

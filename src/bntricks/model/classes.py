@@ -31,7 +31,9 @@ def rename(model: Model, names: Mapping[str, str]) -> None:
     twice = next((name for name in after if after.count(name) > 1), None)
     if twice is not None:
         raise UserError(f"two classes would be called {twice!r}: give each a name of its own")
+    note = ", ".join(f"{old} is now {new}" for old, new in names.items())
     _rewrite(model, {name: names.get(name, name) for name in model.classes})
+    model.note("renamed", classes=tuple(names), note=note)
 
 
 def remove(model: Model, names: Sequence[str]) -> None:
@@ -50,10 +52,11 @@ def remove(model: Model, names: Sequence[str]) -> None:
     if learner.memory is not None:
         _keep_samples(learner.memory, outputs, kept)
     if model.frozen is not None:
+        from bntricks.model.pretrained import highest_scores
+
         model.frozen = model.frozen.without(outputs)
-        if len(tests := model.frozen.tests):
-            highest = model.test_scores(tests.x).max(1).values.sort().values
-            model.frozen = replace(model.frozen, highest=highest)
+        highest = highest_scores(model, model.frozen.tests)
+        model.frozen = replace(model.frozen, highest=highest)
     if model.held_out is not None:
         y = outputs[model.held_out.y]
         model.held_out = Images(model.held_out.x[y >= 0], y[y >= 0])
@@ -69,6 +72,7 @@ def remove(model: Model, names: Sequence[str]) -> None:
     if state.teacher is not None:
         state.teacher = previous(model.net)
     _rewrite(model, {name: name for name in model.classes if name not in names})
+    model.note("removed", classes=tuple(names))
 
 
 def _check_known(model: Model, names: Sequence[str] | Mapping[str, str]) -> None:

@@ -1,7 +1,6 @@
 """How a model is made: new, for its first classes, or around an existing network."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import torch
@@ -110,7 +109,3 @@ def preprocessing(x: Tensor, *, augment: bool) -> Preprocessing:
         raise UserError("it is either True or False", option="augment", value=repr(augment))
     augment, (mean, std) = bool(augment), channel_moments(x)
     return Preprocessing(mean=mean, std=std, pad=x.shape[-1] // 8 if augment else 0, flip=augment)
-
-
-def today() -> str:
-    return datetime.now(UTC).date().isoformat()

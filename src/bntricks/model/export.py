@@ -3,10 +3,10 @@ classifier inside.
 
 Its input `images` is what the model takes: uint8 [N, C, H, W], or float32 inputs for a network
 that was adopted without a view. Its outputs are `scores` and `probabilities`, [N, classes], and
-with a threshold `accepted`, [N]: whether an image may be of a known class. The class names are
-JSON: under `classes` in the metadata of ONNX, and in the extra file `classes.json` of torch.export,
-which has the rest of the description in `model.json`. Nothing is written before the file, read
-back, has given the same probabilities.
+with a threshold `accepted`, [N]: whether an image may be of a known class. The class names, and how
+a photograph becomes an input, are JSON: under `classes` and `input` in the metadata of ONNX, and in
+the extra files `classes.json` and `model.json` of torch.export. Nothing is written before the file,
+read back, has given the same probabilities.
 
 There is no TorchScript: torch deprecates it, and loading it runs code. A torch.export file is a
 graph of operators in JSON beside raw weights.
@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,7 @@ class Deployed(nn.Module):
     def __init__(self, model: Model, threshold: float | None = None) -> None:
         super().__init__()
         self.threshold, self.lowest = threshold, None
+        self.temperature = model.metadata.temperature
         if threshold is not None and model.frozen is not None:
             own = known_scores(model)  # of which this share is refused
             place = int(threshold * len(own))
@@ -61,7 +63,7 @@ class Deployed(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         scores = self.net(self.view(images, None))
-        probabilities = scores.softmax(1)
+        probabilities = (scores / self.temperature).softmax(1)
         if self.threshold is None:
             return scores, probabilities
         if self.lowest is None:
@@ -88,12 +90,9 @@ def to_onnx(model: Model, threshold: float | None = None) -> tuple[bytes, float]
             dynamic_shapes={"images": {0: torch.export.Dim("batch")}},
         )
     assert program is not None
-    properties = {"classes": json.dumps(metadata.classes), "shape": json.dumps(metadata.shape)}
-    if metadata.view is not None:
-        properties["view"] = metadata.view.model_dump_json()
-    if threshold is not None:
-        properties["threshold"] = str(threshold)
-    program.model.metadata_props.update(metadata.versions | properties)
+    properties = {"classes": metadata.classes, **description(model, threshold)}
+    texts = {name: json.dumps(value) for name, value in properties.items()}
+    program.model.metadata_props.update(metadata.versions | texts)
     content = program.model_proto.SerializeToString()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
 
@@ -109,9 +108,8 @@ def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
     model's own."""
     metadata = model.metadata
     size = {"images": {0: torch.export.Dim("batch")}}
-    description = metadata.model_dump(mode="json", include={"shape", "view", "versions"})
-    description["threshold"] = threshold
-    extra = {"classes.json": json.dumps(metadata.classes), "model.json": json.dumps(description)}
+    about = {"versions": metadata.versions, **description(model, threshold)}
+    extra = {"classes.json": json.dumps(metadata.classes), "model.json": json.dumps(about)}
     file = io.BytesIO()
     deployed, sample = Deployed(model, threshold), _samples(model, 2)
     with _quiet(), _traced():
@@ -120,6 +118,31 @@ def to_pt2(model: Model, threshold: float | None = None) -> tuple[bytes, float]:
         torch.export.save(program, file, extra_files=extra)
         reloaded = torch.export.load(io.BytesIO(file.getvalue())).module()
     return file.getvalue(), check_agreement(model, lambda x: reloaded(x)[1].detach())
+
+
+def description(model: Model, threshold: float | None) -> dict[str, Any]:
+    """Describe the input and what is inside, as plain values. Mean and deviation are not there,
+    lest somebody normalise twice."""
+    metadata = model.metadata
+    images = metadata.view is not None
+    own: dict[str, Any] = {
+        "shape": ["N", *metadata.shape],
+        "type": "uint8" if images else "float32",
+    }
+    if images:
+        own |= {"layout": "NCHW", "values": [0, 255], "normalise": False}
+        if metadata.shape[0] == 3:
+            own["channels"] = "RGB"
+        square = metadata.square
+        name = square.interpolation.upper()
+        shrinking, enlarging = ("BOX", "BILINEAR") if name == "AREA" else (name, name)
+        own |= {
+            "upright": True,
+            "crop": {"of": "centre square", "share": square.crop},
+            "resize": [square.size, square.size],
+            "interpolation": {"shrinking": shrinking, "enlarging": enlarging},
+        }
+    return {"input": own, "temperature": metadata.temperature, "threshold": threshold}
 
 
 def check_agreement(model: Model, probabilities: Callable[[Tensor], Tensor]) -> float:

@@ -5,10 +5,10 @@ is JSON in the file's metadata, with a checksum of that and of every tensor. Not
 unpickled, and nothing is believed unchecked.
 """
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,17 @@ from torch import Tensor, nn
 
 from bntricks.errors import PlannedError, UserError, first_mistake
 from bntricks.files import (
-    commit,
     parse_json,
     parse_tensors,
     read_errors,
     regular_bytes,
     remove_leftovers,
     shown,
-    write_errors,
 )
 from bntricks.methods import make
 from bntricks.model.create import build
 from bntricks.model.heads import Statistics
+from bntricks.model.history import checksum
 from bntricks.model.metadata import FORMAT, Metadata
 from bntricks.model.model import Model
 from bntricks.model.pretrained import Frozen, prepared, serve
@@ -57,19 +56,24 @@ class UnusableError(PlannedError):
     """The reason why a file cannot be used, for a message that names it."""
 
 
-def save(model: Model, path: Path, *, memory: bool = True, keep: Path | None = None) -> None:
-    """Write a model, whole or not at all. What was there before is moved to `keep`, if given. A
-    lesson that was to change it has nothing to go on from any more, and is removed: first, so that
-    a kill never leaves its images behind."""
-    with write_errors(path):
-        lesson = [file for file in [lesson_file(path)] if file.is_file()]
-        commit({path: pack(model, memory=memory)}, keep=keep, outdated=lesson)
-        forget(path)
+def save(model: Model, path: Path, *, memory: bool = True, keep: int | Path | None = None) -> None:
+    """Write a model, whole or not at all, in the way of `replace_model`."""
+    from bntricks.model.earlier import replace_model  # which reads model files
+
+    content, own = packed(model, memory=memory)
+    replace_model(path, content, keep=keep)
+    model.checksum = own
 
 
-def pack(model: Model, *, memory: bool = True) -> bytes:
-    """Pack a model into the content of its file."""
+def packed(model: Model, *, memory: bool = True) -> tuple[bytes, str]:
+    """Pack a model into the content of its file; also return its checksum."""
     description, tensors = contents(model, memory=memory)
+    content = packed_parts(description, tensors)
+    return content, description["checksum"]
+
+
+def packed_parts(description: dict[str, Any], tensors: Tensors) -> bytes:
+    """Pack a description, to which the checksum is added, and tensors."""
     description["checksum"] = checksum(description, tensors)
     return safe.save(tensors, {KEY: json.dumps(description)})
 
@@ -138,26 +142,30 @@ def check_storable(net: nn.Module) -> None:
             )
 
 
-def checksum(description: Mapping[str, Any], tensors: Tensors) -> str:
-    """Hash the metadata, and the name, kind, shape and bits of each tensor."""
-    kinds = {name: [str(tensor.dtype), list(tensor.shape)] for name, tensor in tensors.items()}
-    digest = hashlib.sha256(json.dumps([description, kinds], sort_keys=True).encode())
-    for name in sorted(tensors):
-        digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
 def load(
     path: Path, *, net: nn.Module | Callable[[], nn.Module] | None = None, device: str = "cpu"
 ) -> Model:
     """Load the model in a file. `net` is the network of an adopted one, or a function that builds
     it."""
-    with read_errors(path):
-        content = regular_bytes(path)
-    try:
-        metadata, tensors = _opened(content)
+    with usable(path):
+        metadata, tensors, own = _opened(path)
         network = _network(metadata, net, _section(tensors, "net"))
-        return _restored(network, metadata, tensors, device)
+        model = _restored(network, metadata, tensors, device)
+    model.checksum = own
+    return model
+
+
+def opened(path: Path) -> tuple[Metadata, Tensors, str]:
+    """Read the metadata, the tensors and the checksum of a model file."""
+    with usable(path):
+        return _opened(path)
+
+
+@contextmanager
+def usable(path: Path) -> Iterator[None]:
+    """Name the file that cannot be used."""
+    try:
+        yield
     except UnusableError as error:
         raise UserError(
             f"cannot use the model {shown(path)}: {error.message}", remedy=error.remedy
@@ -166,16 +174,13 @@ def load(
 
 def read_weights(path: Path) -> tuple[tuple[str, ...], Tensors]:
     """Read the class of each output, and the network's weights and statistics."""
-    with read_errors(path):
-        content = regular_bytes(path)
-    try:
-        metadata, tensors = _opened(content)
-    except UnusableError as error:
-        raise UserError(f"cannot use the model {shown(path)}: {error.message}") from None
+    metadata, tensors, _ = opened(path)
     return metadata.classes, _section(tensors, "net")
 
 
-def _opened(content: bytes) -> tuple[Metadata, Tensors]:
+def _opened(path: Path) -> tuple[Metadata, Tensors, str]:
+    with read_errors(path):
+        content = regular_bytes(path)
     try:
         tensors, header = parse_tensors(content)
     except ValueError as error:
@@ -191,7 +196,9 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
                 f"its format is {shown(str(version))}, this version reads 1 to {FORMAT}; "
                 "update bntricks"
             )
-        if version != 1 and values.pop("checksum", None) != checksum(values, tensors):
+        signed = values.pop("checksum", None)
+        own = checksum(values, tensors)
+        if version != 1 and signed != own:
             raise UnusableError("its checksum does not match: it is damaged; use a copy of it")
         metadata = Metadata.model_validate(values)
         make(metadata.method, **metadata.hyper)
@@ -202,7 +209,7 @@ def _opened(content: bytes) -> tuple[Metadata, Tensors]:
         ) from None
     if len(set(metadata.classes)) < len(metadata.classes) or not metadata.classes:
         raise UnusableError("its class names are missing, or some are there twice")
-    return metadata, tensors
+    return metadata, tensors, own
 
 
 def _line(error: Exception) -> str:
@@ -244,12 +251,13 @@ def _network(
             "it holds an adopted network, whose code is not in the file: say what builds it",
             remedy="net",
         )
-    _check_weights(net.state_dict(), weights)
+    check_weights(net.state_dict(), weights)
     net.load_state_dict(weights, assign=given is None)
     return channels_last(net) if given is None else net
 
 
-def _check_weights(wanted: Mapping[str, Tensor], weights: Tensors) -> None:
+def check_weights(wanted: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Refuse weights of another network, or damaged ones."""
     unmatched = sorted(set(wanted) ^ set(weights))
     if unmatched:
         whose = "lacks" if unmatched[0] in wanted else "has an unknown"

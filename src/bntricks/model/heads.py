@@ -22,6 +22,8 @@ TEMPERATURES = torch.logspace(-1, 3, 101)
 """By one of which scores are divided, so that probabilities fit held-out images."""
 SHRINKAGE, SHRINKAGES = 0.5, (0.1, 0.3, 0.5, 0.7, 0.9)
 """Of the covariance: where nothing is held out, and those that held-out images choose from."""
+FEWEST_TO_CALIBRATE = 10
+"""Images that choose a temperature, at least."""
 ITERATIONS = 200
 """Of L-BFGS, at most."""
 
@@ -142,7 +144,11 @@ def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[st
     held-out images."""
     classes = len(statistics.counts)
     shrunk = [_float(discriminant(statistics, share)) for share in SHRINKAGES if len(tests)]
-    lda = min(shrunk, key=lambda layer: _loss(layer, tests)[0], default=None)
+
+    def loss(layer: Layer) -> float:
+        return float(_losses(F.linear(tests.x.float(), *layer), tests.y).min())
+
+    lda = min(shrunk, key=loss, default=None)
     layers = {
         "lda": lda or _float(discriminant(statistics, SHRINKAGE)),
         "means": _float(discriminant(statistics, 1.0)),
@@ -153,10 +159,20 @@ def all_layers(statistics: Statistics, stored: Images, tests: Images) -> dict[st
 
 
 def calibrated(layer: Layer, tests: Images) -> Layer:
-    """Divide scores by the temperature whose probabilities fit held-out images best; no answer
+    """Divide scores by the temperature whose probabilities fit held-out images; no answer
     changes."""
-    temperature = _loss(layer, tests)[1] if len(tests) else 1.0
+    temperature = temperature_of(F.linear(tests.x.float(), *layer), tests.y)
     return layer[0] / temperature, layer[1] / temperature
+
+
+def temperature_of(scores: Tensor, y: Tensor) -> float:
+    """Return the temperature by which to divide scores, so that their probabilities fit these
+    images, with the same weight for every class; 1 if there are few. The logarithm has a Gaussian
+    prior, so that a handful of right answers does not look certain."""
+    if len(y) < FEWEST_TO_CALIBRATE:
+        return 1.0
+    losses = _losses(scores, y) * len(y) / len(set(y.tolist())) + TEMPERATURES.log().square() / 2
+    return float(TEMPERATURES[losses.argmin()])
 
 
 def right(layer: Layer, tests: Images) -> Tensor:
@@ -170,15 +186,11 @@ def accuracy(layer: Layer, tests: Images) -> float:
     return 100 * fmean(float(own[y == label].float().mean()) for label in set(y.tolist()))
 
 
-def _loss(layer: Layer, tests: Images) -> tuple[float, float]:
-    """Return the lowest loss at any temperature, with the same weight for every class, and that
-    temperature."""
-    scores, weights = F.linear(tests.x.float(), *layer), 1 / torch.bincount(tests.y)[tests.y]
-    losses = (
-        (F.cross_entropy(scores / t, tests.y, reduction="none") * weights).sum()
-        for t in TEMPERATURES
-    )
-    return min((float(loss), float(t)) for loss, t in zip(losses, TEMPERATURES, strict=True))
+def _losses(scores: Tensor, y: Tensor) -> Tensor:
+    """Return the loss at each temperature, summed over the means of classes."""
+    weights = 1 / torch.bincount(y)[y]
+    losses = (F.cross_entropy(scores / t, y, reduction="none") * weights for t in TEMPERATURES)
+    return torch.stack([loss.sum() for loss in losses])
 
 
 def _float(layer: Layer) -> Layer:

@@ -3,7 +3,7 @@ and what that did to the classes it knew is measured on images it never trained 
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -12,12 +12,14 @@ import torch
 
 from bntricks.batch import batch_count
 from bntricks.errors import RunError, UserError
-from bntricks.model.create import today
+from bntricks.model.checks import check_can_learn, check_classes, warn_of_a_small_memory
+from bntricks.model.heads import temperature_of
+from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask
 from bntricks.model.model import Model
-from bntricks.model.phi import lagging, settle_phi
-from bntricks.model.samples import ClassSamples, check_samples, check_share, gather
-from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.phi import settle_phi
+from bntricks.model.samples import ClassSamples, check_samples, check_share, choosing, gather
+from bntricks.model.summary import Learned, answers, conclude
 from bntricks.model.unfinished import Keep, decides_bits, restored, saving
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import next_lesson
@@ -107,8 +109,8 @@ def teach(
     learner, metadata = model.learner, model.metadata
     if more:
         samples = _not_held(model, samples)
+    per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
     if epochs is None:
-        per_epoch = batch_count(len(samples.train), metadata.batch, even=metadata.even_batches)
         epochs = max(EPOCHS, -(-STEPS // per_epoch))
     if epochs < 1:
         raise UserError("it must be at least 1", option="epochs", value=epochs)
@@ -120,15 +122,19 @@ def teach(
         raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
+    warn_of_a_small_memory(model, len(names), sink)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
     tests = Images(samples.test.x, outputs[samples.test.y])
     if (old := model.held_out) is not None:
         tests = Images(torch.cat([old.x, tests.x]), torch.cat([old.y, tests.y]))
-    known_yet = tests.y < len(metadata.classes)
-    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+    chooses = choosing(tests.y)
+    confirming = ~chooses & (tests.y < len(metadata.classes))
+    before = answers(model, Images(tests.x[confirming], tests.y[confirming]))
 
-    lr, steps = metadata.lr if lr is None else lr, learner.cost.steps
+    steps = learner.cost.steps
+    if lr is None:
+        lr = metadata.lr if new else fitting_rate(metadata.lr, epochs * per_epoch)
     train = Images(samples.train.x, outputs[samples.train.y])
     kept = None if keep is None else keep(decides_bits(model, samples, epochs, lr))
     try:
@@ -152,14 +158,29 @@ def teach(
     task = LearnedTask(
         classes=new, images=len(train), epochs=epochs, date=today(), more=tuple(known)
     )
-    changes = {"lr": lr, "taught": (*metadata.taught, task)}
+    temperature = 1.0
+    if chooses.any():
+        temperature = temperature_of(learner.scores(tests.x[chooses]), tests.y[chooses])
+    changes = {"taught": (*metadata.taught, task), "temperature": temperature}
     model.metadata, model.held_out = metadata.model_copy(update=changes), tests
-    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=losses)
-    lag = None
-    if decision is None or decision.chosen != "re-estimated":
-        lag = lagging(learner, learner.cost.steps - steps)
-    concerns = learned.concerns if lag is None else (*learned.concerns, lag)
-    return replace(learned, phi=decision, concerns=concerns)
+    learned = conclude(
+        model,
+        before,
+        len(train),
+        held=0 if old is None else int((~choosing(old.y)).sum()),
+        data=samples.digest,
+        steps=learner.cost.steps - steps,
+        lr=lr,
+        unreadable=samples.unreadable,
+        losses=losses,
+    )
+    return replace(learned, phi=decision)
+
+
+def fitting_rate(rate: float, steps: int) -> float:
+    """Return the highest rate of a lesson of so many steps that brings no new class: a network that
+    knows its classes is not moved further by a short lesson than its few steps can mend."""
+    return rate * min(1.0, steps / STEPS)
 
 
 def learn_task(
@@ -210,6 +231,7 @@ def learn_task(
             task=lesson.t,
             tasks=lesson.t,
             position=position,
+            even_classes=not learner.method.mixes,  # a memory mixed in has few of each class
             stop=asked_to_stop,
             save=save,
         )
@@ -243,14 +265,6 @@ def undone_on_failure(learner: Learner) -> Iterator[None]:
         raise
 
 
-def check_can_learn(model: Model) -> None:
-    if not model.metadata.with_memory and model.learner.method.memory is not None:
-        raise UserError(
-            "this model was saved without its memory: it predicts, but cannot be taught more; "
-            "teach the file that has its memory"
-        )
-
-
 def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
     """Leave out samples that the model holds: those to be tested on must not be trained on, and the
     memory must hold none twice. Classes without remaining samples are left out."""
@@ -277,35 +291,3 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
 
     names = tuple(samples.names[k] for k in remaining)
     return ClassSamples(names, of_remaining(train), of_remaining(test), samples.unreadable)
-
-
-def check_classes(model: Model, names: Sequence[str], *, more: bool) -> list[str]:
-    """Return the known classes among these; refuse classes that cannot be learned now."""
-    metadata, policy = model.metadata, model.learner.method.memory
-    known = [name for name in names if name in metadata.classes]
-    if known and not more:
-        raise UserError(
-            f"the model knows {', '.join(map(repr, known[:5]))} already: give new classes only, or "
-            "say that these are more images of them",
-            remedy="more",
-        )
-    if known and policy is not None and policy.one_each is not None:
-        raise UserError(
-            f"{metadata.method} shares out its memory as classes come, once: it cannot learn more "
-            "images of a known class; er-even-bnt can"
-        )
-    if policy is not None and policy.one_each is not None:
-        classes, tasks = len(metadata.classes) + len(names), len(metadata.taught) + 1
-        needed = {"class": classes, "task": tasks}[policy.one_each]
-        if metadata.memory < needed:
-            raise UserError(
-                f"{metadata.method} keeps an image of each {policy.one_each}, and there are now "
-                f"{needed}: its memory of {metadata.memory} is too small; begin again with a "
-                "larger one",
-                remedy="memory",
-            )
-    if metadata.tasks is not None and len(metadata.taught) >= metadata.tasks:
-        raise UserError(f"the model was made for {metadata.tasks} tasks, and has learned them all")
-    if metadata.taught and last_linear(model.net).out_features != len(metadata.classes):
-        raise UserError("the network's outputs are not its classes: load the model again")
-    return known

@@ -6,10 +6,11 @@ of the machine it was made on but the versions.
 
 from itertools import chain
 from math import prod
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from bntricks.model.history import Day, HistoryEntry, Name, Versions
 from bntricks.model.options import (
     Batch,
     Blocks,
@@ -27,8 +28,6 @@ from bntricks.streams.files.image import Square
 FORMAT: Literal[3] = 3
 """Of the files that are written. Those of 1, without checksum, and 2 are still read."""
 
-Name = Annotated[str, Field(min_length=1)]
-VersionText = Annotated[str, Field(pattern=r"^[\w.+-]{1,80}$")]
 MOST_VALUES = 100_000_000
 """Of one sample: more is not an image."""
 
@@ -80,7 +79,7 @@ class LearnedTask(Options):
     images: Annotated[int, Field(ge=0)]
     epochs: Annotated[int, Field(ge=0)]
     """0 for classes that an adopted network knew before."""
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+    date: Day
     more: tuple[Name, ...] = ()
     """Classes that were known already, of which there were more images."""
 
@@ -89,7 +88,7 @@ class Metadata(Options):
     """Everything in a model file except the tensors."""
 
     format: Literal[1, 2, 3] = FORMAT
-    versions: dict[Annotated[str, Field(pattern=r"^[a-z]{1,20}$")], VersionText]
+    versions: Versions
     method: str
     hyper: dict[str, Finite]
     lr: Positive
@@ -112,10 +111,32 @@ class Metadata(Options):
     view: Preprocessing | None
     """None if samples are network inputs as they are."""
     taught: tuple[LearnedTask, ...] = ()
+    history: tuple[HistoryEntry, ...] = ()
+    """All its changes, oldest first."""
+    temperature: Positive = 1.0
+    """Scores are divided by it to become probabilities, which it makes fit held-out images."""
     offered: Annotated[int, Field(ge=0)] = 0
     """Samples the memory has been offered."""
     with_memory: bool = True
     """The memory and the held-out images are in the file, so that it can learn more."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_history(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Make a history for what was taught before there was one."""
+        taught, versions = values.get("taught") or (), values.get("versions")
+        if values.get("history") or not isinstance(taught, list | tuple):
+            return values
+        tasks = map(LearnedTask.model_validate, taught)
+        own = [
+            HistoryEntry.of(
+                **task.model_dump(),
+                event="learned" if task.epochs else "adopted",
+                versions=versions,
+            )
+            for task in tasks
+        ]
+        return {**values, "history": own}
 
     @model_validator(mode="after")
     def _images_fit(self) -> Self:
@@ -129,6 +150,11 @@ class Metadata(Options):
             if len(self.shape) != 3 or not given <= {1, self.shape[0]}:
                 raise ValueError(f"samples of {list(self.shape)} do not fit the view")
         return self
+
+    def amended(self, **values: Any) -> Self:
+        """Return this with other values of the last entry of its history."""
+        last = self.history[-1].model_copy(update=values)
+        return self.model_copy(update={"history": (*self.history[:-1], last)})
 
     @property
     def square(self) -> Square:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from torch import Tensor, nn
 
 from bntricks.errors import RunError
+from bntricks.model.history import Event, appended, entry
 from bntricks.model.metadata import Metadata
-from bntricks.model.samples import check_samples, to_tensor
+from bntricks.model.samples import check_samples, choosing, to_tensor
 from bntricks.streams import Images
 from bntricks.training.learner import Learner
 from bntricks.training.state import View
@@ -38,6 +40,8 @@ class Model:
     """Never trained on, to measure what is still known."""
     frozen: Frozen | None = None
     """What a model on a frozen trunk has in place of images."""
+    checksum: str | None = None
+    """Of the file that it was read from or last written to."""
 
     @classmethod
     def create(cls, images: Any = None, *, backbone: str | None = None, **how: Any) -> Model:
@@ -75,14 +79,23 @@ class Model:
         return load(Path(path), net=net, device=device)
 
     def save(
-        self, path: Path | str, *, memory: bool = True, keep: Path | str | None = None
+        self, path: Path | str, *, memory: bool = True, keep: int | Path | str | None = None
     ) -> None:
         """Write one safetensors file, whole or not at all. Without its memory it is smaller, holds
-        no images and predicts the same, but cannot be taught more. A file that was there before is
-        moved to `keep`, if that is given."""
+        no images and predicts the same, but cannot be taught more. With `keep`, the model that was
+        there stays beside it by its number, and so many of the earlier ones in all; without, those
+        are left alone."""
         from bntricks.model.file import save
 
-        save(self, Path(path), memory=memory, keep=None if keep is None else Path(keep))
+        if isinstance(keep, str | Path):  # until 0.4
+            warn("save(keep=…) takes a number of models, not a path", FutureWarning, stacklevel=2)
+            keep = Path(keep)
+        save(self, Path(path), memory=memory, keep=keep)
+
+    def note(self, event: Event, **values: Any) -> None:
+        """Add an entry to its history."""
+        history = appended(self.metadata.history, entry(event, parent=self.checksum, **values))
+        self.metadata = self.metadata.model_copy(update={"history": history})
 
     def learn(self, images: Any, *, epochs: int | None = None, **how: Any) -> Learned:
         """Learn new classes, or with `more=True` known ones from more images, and return the effect
@@ -109,7 +122,11 @@ class Model:
 
     def predict_proba(self, x: Any) -> Tensor:
         """Return a probability for every class, [N, C], a column for each of `classes`."""
-        return self.scores(x).softmax(1)
+        return self.probabilities(self.scores(x))
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Turn scores into probabilities, at the temperature that fits held-out images."""
+        return (scores / self.metadata.temperature).softmax(1)
 
     def scores(self, x: Any) -> Tensor:
         """Return a score for every class, [N, C]."""
@@ -160,6 +177,14 @@ class Model:
     def tests(self) -> Images | None:
         """The samples that the model is measured on: held-out images, or their features."""
         return self.held_out if self.frozen is None else self.frozen.tests
+
+    @property
+    def confirming(self) -> Images | None:
+        """Those among them that have chosen nothing, and tell the accuracy."""
+        if (tests := self.tests) is None:
+            return None
+        rows = ~choosing(tests.y)
+        return type(tests)(tests.x[rows], tests.y[rows])
 
     def test_scores(self, x: Tensor) -> Tensor:
         """Return a score for every class, of samples like those of `tests`."""

@@ -1,6 +1,6 @@
 """Which running statistics φ a lesson leaves is a decision: as it was trained, re-estimated on the
-memory, which has the same number of images of each class, or the mean of both. It is made on one
-half of the held-out images, and stands only if the other half confirms it."""
+memory, which has the same number of images of each class, or the mean of both. It is made on the
+held-out images that choose, and stands only if the others confirm it."""
 
 from dataclasses import dataclass
 from statistics import fmean
@@ -8,20 +8,19 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from bntricks.model.samples import choosing
 from bntricks.norm import layers, mixed_phi, phi, recalibrate, set_phi
 from bntricks.streams import Images
 from bntricks.training.learner import Learner
 
 FEWEST = 2
-"""Images of every class in the memory and in each half of the held-out ones, at least."""
-LEFT = 0.1
-"""The share of φ from before a lesson that is worth a word."""
+"""Images of every class in the memory and in each part of the held-out ones, at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The chosen candidate, and the accuracy in percent of each on both halves, of which the first
-    chooses and the second confirms."""
+    """The chosen candidate, and the accuracy in percent of each on the held-out images that choose
+    and on those that confirm."""
 
     chosen: str
     accuracy: dict[str, tuple[float, float]]
@@ -33,41 +32,39 @@ def settle_phi(learner: Learner, tests: Images) -> Decision | None:
     memory, net = learner.memory, learner.net
     if memory is None or memory.x is None or learner.method.classify.fits != "never":
         return None
-    stored, halves = memory.y[: memory.filled].cpu(), halved(tests.y)
+    stored, parts = memory.y[: memory.filled].cpu(), parted(tests.y)
     labels = set(tests.y.tolist())
     if not layers(net) or not labels or set(stored.tolist()) != labels:
         return None
-    for y in (stored, *(tests.y[half] for half in halves)):
+    for y in (stored, *(tests.y[part] for part in parts)):
         if torch.bincount(y, minlength=max(labels) + 1)[sorted(labels)].min() < FEWEST:
             return None
     trained = phi(net)
     order = torch.randperm(len(stored), generator=torch.Generator().manual_seed(0))
-    parts = torch.tensor_split(order.to(memory.x.device), -(-len(order) // 256))
-    recalibrate(net, (learner.view(memory.x[part], None) for part in parts))
+    batches = torch.tensor_split(order.to(memory.x.device), -(-len(order) // 256))
+    recalibrate(net, (learner.view(memory.x[rows], None) for rows in batches))
     balanced = phi(net)
     mean = mixed_phi(trained, balanced, 0.5)
     candidates = {"as trained": trained, "re-estimated": balanced, "the mean of both": mean}
     accuracy = {}
     for name, values in candidates.items():
         set_phi(net, values)
-        accuracy[name] = class_means(learner.predict(tests.x) == tests.y, tests.y, halves)
+        accuracy[name] = class_means(learner.predict(tests.x) == tests.y, tests.y, parts)
     chosen = better("as trained", accuracy)
     set_phi(net, candidates[chosen])
     return Decision(chosen, accuracy)
 
 
 def better(default: str, accuracy: dict[str, tuple[float, float]]) -> str:
-    """Choose the best on the first half, if it beats the default on both."""
+    """Choose the best on the images that choose, if it beats the default on both parts."""
     best = max(accuracy, key=lambda name: accuracy[name][0])
     beats = (mine > its for mine, its in zip(accuracy[best], accuracy[default], strict=True))
     return best if all(beats) else default
 
 
-def halved(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Select every other image of each class, and the rest."""
-    first = torch.zeros(len(y), dtype=torch.bool)
-    for label in set(y.tolist()):
-        first[(y == label).nonzero().flatten()[::2]] = True
+def parted(y: Tensor) -> tuple[Tensor, Tensor]:
+    """Select the held-out images that choose, and those that confirm."""
+    first = choosing(y)
     return first, ~first
 
 
@@ -79,16 +76,3 @@ def class_means(right: Tensor, y: Tensor, parts: tuple[Tensor, Tensor]) -> tuple
         return 100 * fmean(float(each.mean()) for each in own) if own else 0.0
 
     return mean(parts[0]), mean(parts[1])
-
-
-def lagging(learner: Learner, steps: int) -> str | None:
-    """Warn if momentum is too low for φ to follow within a lesson."""
-    momenta = [layer.momentum for layer in layers(learner.net).values()]
-    slowest = min((m for m in momenta if m is not None), default=1.0)
-    if not 0 < slowest < 1 or (left := (1 - slowest) ** steps) < LEFT:
-        return None
-    return (
-        f"BatchNorm's momentum of {slowest:.3g} cannot follow in {steps} steps: {100 * left:.0f}% "
-        "of the running statistics are still from before. Raise it where the network is built, to "
-        "0.1, or learn for more epochs."
-    )

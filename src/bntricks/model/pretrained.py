@@ -14,14 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
-from bntricks.model.create import build, protocol, today
+from bntricks.model.checks import check_classes
+from bntricks.model.create import build, protocol
 from bntricks.model.heads import Layer, Statistics, accuracy, all_layers, calibrated, right
+from bntricks.model.history import checksum, today
 from bntricks.model.metadata import LearnedTask, Metadata, Preprocessing, Pretrained
 from bntricks.model.model import Model
 from bntricks.model.options import Protocol
-from bntricks.model.phi import better, class_means, halved
-from bntricks.model.samples import ClassSamples, check_samples, gather, testing
-from bntricks.model.summary import Learned, answers, summarise
+from bntricks.model.phi import better, class_means, parted
+from bntricks.model.samples import ClassSamples, check_samples, choosing, gather, testing
+from bntricks.model.summary import Learned, answers, conclude
 from bntricks.networks.backbones import ImageInput, find_backbone
 from bntricks.networks.head import features, keep_outputs, last_linear, return_scores
 from bntricks.networks.imported import summary
@@ -32,7 +34,7 @@ from bntricks.recipes.lesson import Lesson
 from bntricks.recipes.policies import evenly
 from bntricks.streams import Images
 from bntricks.streams.files.image import Square
-from bntricks.streams.files.image_files import class_files, read_blocks
+from bntricks.streams.files.image_files import class_files, other_files, read_blocks
 from bntricks.streams.files.progress import OnProgress
 from bntricks.training.events import Sink, reported
 
@@ -52,7 +54,8 @@ class Frozen:
     seen: Images
     """A fingerprint of every image, to recognise it by; it has no pixel of it."""
     highest: Tensor
-    """The highest score of each held-out image, sorted: what images of known classes have."""
+    """The highest score of each held-out image that chooses, sorted: what images of known classes
+    have."""
     stored_images: Tensor | None = None
     """Where images are kept: those of `stored`, uint8."""
     test_images: Tensor | None = None
@@ -199,7 +202,6 @@ def teach_features(
     """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
     trunk, all of it or from a part on, for these `epochs` at this rate; the tuned one is used if it
     is better."""
-    from bntricks.model.learn import check_classes  # which calls this
     from bntricks.model.tune import tuned
 
     frozen, metadata, state = model.frozen, model.metadata, model.learner.state
@@ -214,12 +216,13 @@ def teach_features(
     new = tuple(name for name in samples.names if name not in known)
     classes = (*metadata.classes, *new)
     outputs = torch.tensor([classes.index(name) for name in samples.names])
-    train, test, seen = (
+    train, test, marks = (
         Images(part.x, outputs[part.y]) for part in (samples.train, samples.test, seen)
     )
     tests = _joined(frozen.tests, Images(test.x.half(), test.y))
-    known_yet = tests.y < len(metadata.classes)
-    before = answers(model, Images(tests.x[known_yet], tests.y[known_yet]))
+    first, second = (Images(tests.x[part], tests.y[part]) for part in parted(tests.y))
+    old = second.y < len(metadata.classes)
+    before = answers(model, Images(second.x[old], second.y[old]))
 
     statistics = frozen.statistics
     for x, y in zip(torch.split(train.x, AT_ONCE), torch.split(train.y, AT_ONCE), strict=True):
@@ -238,17 +241,17 @@ def teach_features(
             for old, own in zip(earlier, pixels, strict=True)
         ]
         kept[0] = kept[0][chosen]
-    layers = all_layers(statistics, stored, tests)
-    rates = {name: accuracy(layer, tests) for name, layer in layers.items() if len(tests)}
-    best = better("lda", {name: halves_right(layer, tests) for name, layer in layers.items()})
+    layers = all_layers(statistics, stored, first)
+    rates = {name: accuracy(layer, second) for name, layer in layers.items() if len(second)}
+    best = better("lda", {name: parts_right(layer, tests) for name, layer in layers.items()})
     tuning = None
     try:
-        serve(model.net, *calibrated(layers[best], tests))
-        old = len(metadata.classes)
-        later = tuple(range(old, len(classes)))
-        state.lesson = Lesson(len(metadata.taught) + 1, later, tuple(range(old)))
-        highest = feature_scores(model, tests.x).max(1).values.sort().values
-        seen = _joined(frozen.seen, seen)
+        serve(model.net, *calibrated(layers[best], first))
+        known_yet = len(metadata.classes)
+        later = tuple(range(known_yet, len(classes)))
+        state.lesson = Lesson(len(metadata.taught) + 1, later, tuple(range(known_yet)))
+        highest = highest_scores(model, tests)
+        seen = _joined(frozen.seen, marks)
         model.frozen = Frozen(statistics, stored, tests, seen, highest, *kept)
         task = LearnedTask(
             classes=new, images=len(train), epochs=1, date=today(), more=tuple(known)
@@ -264,7 +267,15 @@ def teach_features(
         serve(model.net, *layer_before)
         insertion.set_state(drawn)
         raise
-    learned = summarise(model, before, train, unreadable=samples.unreadable, losses=())
+    data = checksum({"classes": samples.names}, {"images": marks.x, "labels": marks.y})
+    learned = conclude(
+        model,
+        before,
+        len(train),
+        held=int((~choosing(frozen.tests.y)).sum()),
+        data=data,
+        unreadable=samples.unreadable,
+    )
     assert model.metadata.backbone is not None
     return replace(learned, heads=rates, head=model.metadata.backbone.head, tuning=tuning)
 
@@ -295,9 +306,17 @@ def _check_tuning(
             )
 
 
-def halves_right(layer: Layer, tests: Images) -> tuple[float, float]:
-    """Return the accuracy in percent on either half of held-out features."""
-    return class_means(right(layer, tests), tests.y, halved(tests.y))
+def parts_right(layer: Layer, tests: Images) -> tuple[float, float]:
+    """Return the accuracy in percent on held-out features that choose, and on the others."""
+    return class_means(right(layer, tests), tests.y, parted(tests.y))
+
+
+def highest_scores(model: Model, tests: Images) -> Tensor:
+    """Return the highest score of each of these features that chooses, sorted; of all, if none
+    does."""
+    chooses = choosing(tests.y)
+    x = tests.x[chooses] if chooses.any() else tests.x
+    return feature_scores(model, x).amax(1).sort().values
 
 
 def serve(net: nn.Module, weight: Tensor, bias: Tensor) -> None:
@@ -324,6 +343,8 @@ class Pictures:
     """Files with their labels."""
     images: Images | None = None
     """What is in memory already."""
+    left_out: tuple[str, ...] = ()
+    """A line for each kind of file that is not read."""
 
     def __len__(self) -> int:
         return len(self.files) if self.images is None else len(self.images)
@@ -343,7 +364,8 @@ def open_pictures(given: Any, metadata: Metadata) -> Pictures:
     if isinstance(given, str | Path):
         by_class = class_files(Path(given))
         files = {file: label for label, own in enumerate(by_class.values()) for file in own}
-        return Pictures(tuple(by_class), metadata.square, files)
+        others = other_files(Path(given))
+        return Pictures(tuple(by_class), metadata.square, files, left_out=others)
     samples = given if isinstance(given, ClassSamples) else gather(given, size=metadata.square)
     check_samples(metadata, samples.train.x)
     return Pictures(samples.names, metadata.square, {}, samples.train)
@@ -359,7 +381,7 @@ def _embedded(
     assert model.metadata.backbone is not None
     keeps, pixels = model.metadata.backbone.keep_images, list[Tensor]()
     seen = set(model.frozen.seen.x.tolist())
-    x, y, marks, unreadable, done = [], [], [], list[str](), 0
+    x, y, marks, unreadable, done = [], [], [], list(pictures.left_out), 0
     for images, left_out in pictures.read(skip):
         own = fingerprints(images.x)
         rows = torch.tensor([mark not in seen for mark in own.tolist()], dtype=torch.bool)

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bntricks.batch import check_finite
 from bntricks.errors import UserError
+from bntricks.model.history import checksum
 from bntricks.model.metadata import Metadata
 from bntricks.streams import Images
 from bntricks.streams.apply import held_out_positions
@@ -36,7 +37,25 @@ class ClassSamples:
     train: Images
     test: Images
     unreadable: tuple[str, ...] = ()
-    """A line for each file that was left out."""
+    """A line for each file that was left out, and for each kind of file that is not read."""
+
+    @property
+    def digest(self) -> str:
+        """A hash of names and images, and of which are held out."""
+        parts = {"train": self.train, "test": self.test}
+        images = {f"{name}.x": part.x for name, part in parts.items()}
+        labels = {f"{name}.y": part.y for name, part in parts.items()}
+        return checksum({"classes": self.names}, images | labels)
+
+
+def choosing(y: Tensor) -> Tensor:
+    """Select the held-out images that choose: every third of each class, in the order in which they
+    came. The others confirm what was chosen, and tell the accuracy. So an image has one of both
+    tasks for the life of the model, and a class with one or two images has none to choose by."""
+    chosen = torch.zeros(len(y), dtype=torch.bool)
+    for label in set(y.tolist()):
+        chosen[(y == label).nonzero().flatten()[2::3]] = True
+    return chosen
 
 
 def gather(

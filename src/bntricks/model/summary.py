@@ -1,5 +1,5 @@
-"""The effect of a task on a model, measured on images it never trained on: accuracy by task and by
-class, the pairs it confuses, the loss, and concerns in words."""
+"""The effect of a task on a model, measured on images that it neither trained on nor chose anything
+by: accuracy by task and by class, the pairs it confuses, the loss, and concerns in words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from statistics import fmean
 from typing import TYPE_CHECKING
 
+import torch
+
 from bntricks.errors import abbreviated
+from bntricks.intervals import mean_share
+from bntricks.model.gate import FEW, LISTED, Gate, judge, words
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
@@ -23,12 +26,6 @@ CHANCE_DEVIATIONS = 2
 """An accuracy within so many standard deviations of guessing is no better than guessing."""
 LOSS_ROSE = 1.5
 """The last epoch's mean loss over the lowest one's, from which on it has risen."""
-LOST = 1 / 3
-"""The share of old accuracy whose loss is worth a word."""
-FEW = 10
-"""A class with fewer test images is not judged by itself."""
-LISTED = 6
-"""Classes that are named in a sentence, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +37,9 @@ class Score:
     before: float | None
     """None if the classes were new, or there was nothing to measure on."""
     after: float | None
+    low: float | None = None
+    """Of the 95% interval of the accuracy after the task."""
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ class Learned:
     """The mean training loss of each epoch."""
     concerns: tuple[str, ...] = field(default=())
     """What went wrong, and what to do about it; nothing if all is well."""
-    learn_again: bool = False
-    """A concern is best met by learning this task again, from the model as it was before."""
+    gate: Gate | None = None
+    """Whether the model may take the place of the one before; None if that knew no class that can
+    be measured."""
     head: str | None = None
     """On a frozen trunk: the head that serves."""
     heads: Mapping[str, float] = field(default_factory=dict)
@@ -93,58 +94,97 @@ def answers(model: Model, images: Images | None) -> list[tuple[int, int]]:
     return list(zip(images.y.tolist(), predicted.tolist(), strict=True))
 
 
-def accuracies(answered: Sequence[tuple[int, int]]) -> dict[int, float]:
-    """Compute accuracy in percent on each class that has held-out images."""
+def right_answers(answered: Sequence[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Count right answers and images of each class that has any."""
     images = Counter(label for label, _ in answered)
     right = Counter(label for label, predicted in answered if label == predicted)
-    return {label: 100 * right[label] / count for label, count in sorted(images.items())}
+    return {label: (right[label], count) for label, count in sorted(images.items())}
+
+
+def conclude(
+    model: Model,
+    before: Sequence[tuple[int, int]],
+    images: int,
+    *,
+    held: int,
+    data: str,
+    steps: int = 0,
+    lr: float | None = None,
+    unreadable: tuple[str, ...] = (),
+    losses: Sequence[float] = (),
+) -> Learned:
+    """Compare what the model answers now with what it answered before the lesson that it has just
+    learned from so many `images`, and add the lesson to its history. `before` are the answers on
+    the confirming images of the old classes, of which the first were `held` before the lesson."""
+    metadata, lesson, tests = model.metadata, model.metadata.taught[-1], model.confirming
+    old, gate = len(metadata.classes) - len(lesson.classes), None
+    after: list[tuple[int, int]] = []
+    if tests is not None and len(tests):
+        scores = model.test_scores(tests.x)
+        after = list(zip(tests.y.tolist(), scores.argmax(1).tolist(), strict=True))
+        if held:  # images that the lesson brings may be as wrong as itself
+            was = torch.tensor([predicted for _, predicted in before[:held]])
+            among, now = scores[:held, :old].argmax(1), scores[:held].argmax(1)
+            gate = judge(tests.y[:held], was, among, now, metadata.classes, old)
+    learned = summarise(model, before, after, gate, images, unreadable=unreadable, losses=losses)
+    model.note(
+        "learned",
+        **lesson.model_dump(include={"classes", "more", "images", "epochs"}),
+        data=data,
+        steps=steps,
+        lr=lr,
+        accuracy={metadata.classes[label]: n for label, n in right_answers(after).items()},
+        old=None if gate is None else (gate.before, gate.after),
+        note=(gate and gate.refused) or "",
+    )
+    return learned
 
 
 def summarise(
     model: Model,
     before: Sequence[tuple[int, int]],
-    train: Images,
+    after: Sequence[tuple[int, int]],
+    gate: Gate | None,
+    images: int,
     *,
     unreadable: tuple[str, ...],
     losses: Sequence[float],
 ) -> Learned:
-    """Compare what the model answers now with what it answered before it learned from `train`."""
-    after = answers(model, model.tests)
-    counts = Counter(label for label, _ in after)
-    by_time = (accuracies(before), accuracies(after))
+    """Score tasks and classes by these answers, and say what is wrong."""
+    by_time = (right_answers(before), right_answers(after))
     labels = {name: label for label, name in enumerate(model.classes)}
 
     def score(names: tuple[str, ...]) -> Score:
-        own = [labels[name] for name in names]
-        means = (
-            fmean(accuracy[label] for label in own) if accuracy.keys() >= set(own) else None
-            for accuracy in by_time
+        was, now = (
+            mean_share([counts.get(labels[name], (0, 0)) for name in names]) for counts in by_time
         )
-        return Score(names, sum(counts[label] for label in own), *means)
+        count = sum(by_time[1].get(labels[name], (0, 0))[1] for name in names)
+        return Score(names, count, was and was[0], *(now or (None, None, None)))
 
     tasks, everything = tuple(map(score, model.groups)), score(model.classes)
     classes = tuple(score((name,)) for name in model.classes)
     lesson = model.metadata.taught[-1]
     just_learned = score((*lesson.classes, *lesson.more))
     measured = {"its classes": everything, "the classes just learned": just_learned}
-    risen, lost, guessed = _about_loss(losses), [], []
-    if model.frozen is None:  # a frozen trunk would learn the same again
-        lost, guessed = _about_old(tasks, classes), _about_guessing(measured, classes)
+    about_old = (
+        None if gate is None else words(gate, model.learner.memory, trained=model.frozen is None)
+    )
+    guessed = [] if model.frozen is not None else _about_guessing(measured, classes)
     return Learned(
         tasks,
         everything,
-        len(train),
+        images,
         unreadable,
         classes=classes,
         confused=confusions(after, model.classes),
         losses=tuple(losses),
         concerns=(
-            *risen,
+            *_about_loss(losses),
             *(guessed or _about_evidence(measured, classes)),
-            *lost,
+            *([about_old] if about_old else []),
             *_about_unmeasured(classes),
         ),
-        learn_again=bool(risen or guessed or lost),
+        gate=gate,
     )
 
 
@@ -167,8 +207,7 @@ def _about_loss(losses: Sequence[float]) -> list[str]:
     lowest = min(range(len(losses)), key=losses.__getitem__)
     return [
         f"The training loss rose from {losses[lowest]:.2f} in epoch {lowest + 1} to "
-        f"{losses[-1]:.2f} in the last one: learn again, from the model as it was before, at a "
-        "lower learning rate."
+        f"{losses[-1]:.2f} in the last one: learn again at a lower learning rate."
     ]
 
 
@@ -180,9 +219,8 @@ def _about_guessing(measured: Mapping[str, Score], classes: Sequence[Score]) -> 
             return [
                 f"The model is right on {score.after:.1f}% of the {score.images} test images of "
                 f"{what}. Guessing is right on {share:.1f}%, and with luck on {luck:.1f}%: do not "
-                "use it. Check that the folders hold what their names say, then learn again, from "
-                "the model as it was before, for more epochs, at a lower learning rate, or from "
-                "more images."
+                "use it. Check that the folders hold what their names say, then learn again for "
+                "more epochs, at a lower learning rate, or from more images."
             ]
     return []
 
@@ -218,38 +256,6 @@ def _luck(score: Score, classes: Sequence[Score]) -> float:
         return 100
     rows = [share * (1 - share) / images[name] for name in score.classes]
     return 100 * (share + CHANCE_DEVIATIONS * sqrt(sum(rows)) / len(rows))
-
-
-def _about_old(tasks: Sequence[Score], classes: Sequence[Score]) -> list[str]:
-    """Name tasks that lost accuracy, and classes of other tasks that did."""
-    fallen = [
-        (f"those of task {number}", task)
-        for number, task in enumerate(tasks, start=1)
-        if _lost(task)
-    ]
-    named = {name for _, task in fallen for name in task.classes}
-    fallen += [
-        (repr(own.classes[0]), own)
-        for own in classes
-        if own.images >= FEW and own.classes[0] not in named and _lost(own)
-    ]
-    if not fallen:
-        return []
-    changes = ", ".join(
-        f"{what} from {old.before:.1f}% to {old.after:.1f}%" for what, old in fallen
-    )
-    return [
-        f"Old classes lost more than a third of their accuracy: {changes}. A larger memory "
-        "keeps them better: begin a new model with one, or learn again, from the model as it was "
-        "before, for fewer epochs."
-    ]
-
-
-def _lost(score: Score) -> bool:
-    """Whether more than a third of the earlier accuracy is lost."""
-    if score.before is None or score.after is None:
-        return False
-    return score.after < (1 - LOST) * score.before
 
 
 def _about_unmeasured(classes: Sequence[Score]) -> list[str]:

@@ -15,7 +15,8 @@ from bntricks.model.heads import Statistics, all_layers, calibrated
 from bntricks.model.learn import learn_task
 from bntricks.model.model import Model
 from bntricks.model.phi import Decision, better, settle_phi
-from bntricks.model.pretrained import feature_scores, halves_right, serve
+from bntricks.model.pretrained import highest_scores, parts_right, serve
+from bntricks.model.samples import choosing
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import Lesson
 from bntricks.streams import Images
@@ -79,15 +80,17 @@ def tuned(
     statistics = Statistics.empty(stored.x.shape[1]).added(stored, len(model.classes))
     head = last_linear(learner.net)
     own = (head.weight.detach().cpu(), head.bias.detach().cpu())
-    layers = {"trained": own, **all_layers(statistics, stored, tests_now)}
+    chooses = choosing(tests.y)
+    choosers = Images(tests_now.x[chooses], tests.y[chooses])
+    layers = {"trained": own, **all_layers(statistics, stored, choosers)}
     last = last_linear(model.net)
-    accuracy = {FROZEN: halves_right((last.weight.cpu(), last.bias.cpu()), frozen.tests)}
-    accuracy |= {name: halves_right(layer, tests_now) for name, layer in layers.items()}
+    accuracy = {FROZEN: parts_right((last.weight.cpu(), last.bias.cpu()), frozen.tests)}
+    accuracy |= {name: parts_right(layer, tests_now) for name, layer in layers.items()}
     chosen = better(FROZEN, accuracy)
     if chosen != FROZEN:
-        layer = calibrated(layers[chosen], tests_now)
+        layer = calibrated(layers[chosen], choosers)
         serve(learner.net, *layer)
-        highest = feature_scores(candidate, tests_now.x).max(1).values.sort().values
+        highest = highest_scores(candidate, tests_now)
         model.learner = learner
         model.frozen = replace(
             frozen, statistics=statistics, stored=stored, tests=tests_now, highest=highest

@@ -10,7 +10,8 @@ from pydantic import Field
 from torch import Tensor
 
 from bntricks.files import shown
-from bntricks.model.file import checksum, contents, lesson_file
+from bntricks.model.file import contents, lesson_file
+from bntricks.model.history import checksum
 from bntricks.model.model import Model
 from bntricks.model.samples import ClassSamples
 from bntricks.networks.head import last_linear
@@ -64,16 +65,12 @@ def checkpoints(path: Path, *, seconds: float, sink: Sink) -> Keep:
 def decides_bits(model: Model, samples: ClassSamples, epochs: int, lr: float) -> dict[str, str]:
     """Return all that the bits of a lesson depend on, except the machine."""
     description, tensors = contents(model)
+    del description["history"]
     for task in description["taught"]:
         del task["date"]  # a network may have been adopted today
-    images = {
-        f"{part}.{name}": value
-        for part, own in (("train", samples.train), ("test", samples.test))
-        for name, value in (("x", own.x), ("y", own.y))
-    }
     return {
         "model": checksum(description, tensors),
-        "images": checksum({"classes": samples.names}, images),
+        "images": samples.digest,
         "epochs": str(epochs),
         "lr": str(lr),
         "device": str(model.learner.device),

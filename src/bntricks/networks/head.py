@@ -108,7 +108,8 @@ def features(net: nn.Module, x: Tensor) -> Tensor:
 def seen_by_head(net: nn.Module) -> Iterator[list[Tensor]]:
     """Collect the features of every forward within."""
     seen: list[Tensor] = []
-    handle = last_linear(net).register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    head = net.linear if isinstance(net, ResNet) else last_linear(net)
+    handle = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     try:
         yield seen
     finally:

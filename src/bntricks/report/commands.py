@@ -5,30 +5,32 @@ from typing import Any
 from bntricks.files import command_line
 from bntricks.runs.config import Config
 from bntricks.runs.record import Record
+from bntricks.runs.request import Request
 
 
 def run_command(config: Config) -> str:
     """Write the command of a run for a shell."""
-    return command_line([*start(config.ranks), "run", *options(config)])
+    return command_line(["bnt", "run", *options(config)])
+
+
+def command_of(config: Config, request: Request) -> str:
+    """Write the command of a run of a sweep for a shell."""
+    asked = request.model_dump(mode="json", exclude_defaults=True, exclude={"save"})
+    words = [word for each in asked.items() for word in words_of(*each)]
+    save = ["--save"] * (request.save is not None)
+    return command_line(["bnt", "run", *options(config), *words, *save])
 
 
 def options(config: Config) -> list[str]:
     """List the run's options as words on the command line."""
     default = Config().model_dump(mode="json")
     knobs = config.model_dump(mode="json")
-    hyper, imports, _, start = (knobs.pop(key) for key in ("hyper", "imports", "ranks", "start"))
+    hyper, imports, start = (knobs.pop(key) for key in ("hyper", "imports", "start"))
     always = {key: knobs.pop(key) for key in ("method", "stream", "seed")}
     changed = {key: value for key, value in knobs.items() if value != default[key]}
     own = {"import": list(imports)} | ({"from": "MODEL"} if start else {})
     parts = (own, always, changed, hyper)
     return [word for part in parts for each in part.items() for word in words_of(*each)]
-
-
-def start(ranks: int) -> list[str]:
-    """Return the words before `run`: a run on several processes is started by torchrun."""
-    if ranks == 1:
-        return ["bnt"]
-    return ["torchrun", "--nproc-per-node", str(ranks), "-m", "bntricks"]
 
 
 def caveat(record: Record) -> str:

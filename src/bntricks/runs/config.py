@@ -8,7 +8,7 @@ the folder that uses them.
 import hashlib
 import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -24,6 +24,8 @@ REVISION = 1
 
 class SubjectOptions(Options):
     """What runs are compared by."""
+
+    shown_in: ClassVar[str] = "What is learned"
 
     method: Annotated[str, Option("subject", study_flag=False)] = "er-bnt"
     """The method, by its name in `bnt methods`."""
@@ -43,7 +45,9 @@ class SubjectOptions(Options):
 class StreamOptions(Options):
     """How a stream is cut into tasks, and how much of it is learned."""
 
-    augment: Literal["standard", "none"] = "standard"
+    shown_in: ClassVar[str] = "Data"
+
+    augment: Annotated[Literal["standard", "none"], Option(rare=True)] = "standard"
     """Random crop and flip, or neither."""
     image_size: Annotated[int | None, Field(ge=8, le=512), Option(unset="the images' own")] = None
     """Side to shrink images to (area mean) [default: their own; folder: 32]."""
@@ -51,9 +55,9 @@ class StreamOptions(Options):
     """Use only the first N training images of each class [default: all]."""
     classes_per_task: Annotated[int | None, Field(ge=1)] = None
     """Classes in each task; the last may have fewer [default: the stream's; folder: 2]."""
-    first: Annotated[int | None, Field(ge=1), Option(decides_phi=True)] = None
+    first: Annotated[int | None, Field(ge=1), Option(decides_phi=True, rare=True)] = None
     """Classes in the first task, where later ones have as many as `increment` says."""
-    increment: Annotated[int | None, Field(ge=1), Option(decides_phi=True)] = None
+    increment: Annotated[int | None, Field(ge=1), Option(decides_phi=True, rare=True)] = None
     """Classes in each task after the first; the last may have fewer."""
     tasks: Annotated[
         tuple[str, ...] | None, Option(decides_phi=True, study_flag=False, competes=False)
@@ -62,11 +66,11 @@ class StreamOptions(Options):
     class_order: Annotated[str | None, Option(unset="the usual")] = None
     """The order in which classes come: a seed, such as 1993, or all of them in a list, as
     'dog,cat,owl', '["dog", "cat", "owl"]' or '1,0,2' [default: the stream's]."""
-    blurry: Annotated[float, Field(ge=0, lt=1), Option(decides_phi=True)] = 0.0
+    blurry: Annotated[float, Field(ge=0, lt=1), Option(decides_phi=True, rare=True)] = 0.0
     """Share of each class's training images that come in other tasks than its own."""
-    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    held_out: Annotated[float, Field(gt=0, lt=1), Option(rare=True)] = 0.2
     """Folder streams: share of each class's images kept for testing."""
-    validation: Annotated[float | None, Field(gt=0, lt=1), Option(competes=False)] = None
+    validation: Annotated[float | None, Field(gt=0, lt=1), Option(competes=False, rare=True)] = None
     """Test on this share of each class's training images, and train on the rest; the test images
     are left alone [default: test on the test images]."""
 
@@ -109,19 +113,21 @@ def _device(name: str) -> str:
 class Config(StreamOptions, NetworkOptions, RecipeOptions, TrainingOptions, SubjectOptions):
     """What is trained, on what, and how."""
 
+    shown_in: ClassVar[str] = "Where it is computed"
+
     device: Annotated[str, AfterValidator(_device), Option("computation", study_flag=False)] = "cpu"
     """Where to compute: cpu, cuda, cuda:N or mps."""
-    deterministic: Annotated[bool, Option("computation")] = False
+    deterministic: Annotated[bool, Option("computation", rare=True)] = False
     """Allow only kernels that add in a fixed order: on CUDA, the same bits every time, but slower.
     On the CPU this makes no difference."""
-    compile: Annotated[bool, Option("computation")] = False
+    compile: Annotated[bool, Option("computation", rare=True)] = False
     """Let torch.compile make the network's passes: different last bits, and a minute or more of
     compiling. Meant for GPUs."""
     ranks: Annotated[
         int, Field(ge=1), Option("computation", flag=False, study_flag=False, competes=False)
     ] = 1
     """Processes this run is split over: as many as torchrun starts."""
-    synchronised: bool = False
+    synchronised: Annotated[bool, Option(rare=True)] = False
     """Under torchrun: normalise by the batch statistics of all ranks together, not each by its
     own."""
     threads: Annotated[int, Field(ge=1, le=1024), Option("computation")] = 1

@@ -8,6 +8,7 @@ second process out.
 import errno
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -39,6 +40,7 @@ from bntricks.runs.resolve import as_text, made_with, resolve
 from bntricks.runs.train import train
 from bntricks.streams import Stream
 from bntricks.streams.registry import OPENERS
+from bntricks.system.stopping import process
 from bntricks.training.checkpoint import Checkpoints
 from bntricks.training.distributed import Ranks, joined
 from bntricks.training.events import Event, Sink, silent, warning
@@ -177,6 +179,10 @@ def _lead(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, sink: Sink) 
     folder.mkdir(parents=True, exist_ok=True)
     with held(folder, lock=folder / LOCK):
         remove_leftovers(folder)
+        if ranks.size == 1 and not request.force:
+            record = finished(config, outputs.stream, folder, warn=lambda text: None)
+            if record is not None and outputs.there(record):  # trained by another process by now
+                return record.model_copy(update={"already_there": True})
         if request.force:
             records.set_aside(folder)
             probes.forget(folder)
@@ -219,7 +225,8 @@ def _follow(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks) -> Record:
 
 def _train(outputs: Outputs, checkpoints: Checkpoints, ranks: Ranks, tell: Sink) -> Record:
     config, stream, folder = outputs.config, outputs.stream, outputs.folder
-    tell({"event": "begin", "config": config.model_dump(mode="json"), "path": str(folder)})
+    begin: Event = {"event": "begin", "path": str(folder), "config": config.model_dump(mode="json")}
+    tell(begin | {"process": process(), "time": time.time()})
     outcome = train(
         config,
         stream,

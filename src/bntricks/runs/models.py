@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 
 from bntricks.model.adopt import from_learner
-from bntricks.model.create import today
 from bntricks.model.file import save as write
+from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask, Metadata, Network, Preprocessing
 from bntricks.runs.config import Config
 from bntricks.runs.resolve import capacity, with_hyper

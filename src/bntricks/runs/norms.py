@@ -62,7 +62,7 @@ def _check_without_phi(config: Config, method: Method) -> None:
 
 def _check_variant(config: Config, method: Method, layer: BatchNormVariant) -> None:
     if config.ranks > 1:
-        raise _refusal(config, "it cannot be split over processes: run it without torchrun")
+        raise _refusal(config, "it cannot be split over processes: do not split the run")
     if config.compile:
         raise _refusal(config, "it cannot be compiled: run it as it is", remedy="compile")
     if layer.needs_joint and not method.joins_replay:

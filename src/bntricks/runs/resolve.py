@@ -230,33 +230,32 @@ def check_ranks(config: Config, method: Method) -> None:
     """Refuse what cannot be split over processes: steps that use more than their batches."""
     if config.ranks != launched()[1]:
         raise UserError(
-            f"this run is split over {config.ranks} processes: start it with torchrun, "
-            f"{config.ranks} processes a node"
+            f"this run is split over {config.ranks} processes, not {launched()[1]}: ask for "
+            f"{config.ranks}",
+            remedy="ranks",
         )
     if config.ranks == 1:
         if config.synchronised:
-            raise UserError(
-                "this is for several processes: start the run with torchrun", option="synchronised"
-            )
+            raise UserError("this is for several processes", option="synchronised", remedy="ranks")
         return
     check_gpus(config)
     if config.compile:
         raise UserError(
             "compiled passes do not show several processes the moments they track: compile, or "
-            "start the run with torchrun",
+            "split the run",
             option="compile",
         )
     whole = (method.project, method.teacher, method.prepare, method.together, method.averages)
     if config.correct != "none":
         raise UserError(
-            "it looks at the whole network and memory: run it without torchrun",
+            "it looks at the whole network and memory: do not split the run",
             option="correct",
             value=config.correct,
         )
     if any(whole) or method.joint or not (method.memory is None or method.memory.splits):
         raise UserError(
             "this method cannot be split over processes: sgd, er and der and their variants can; "
-            "run it without torchrun",
+            "do not split this run",
             option="method",
             value=config.method,
         )
@@ -273,7 +272,7 @@ def check_gpus(config: Config) -> None:
         )
     if device.type == "cuda" and here > torch.cuda.device_count():
         raise UserError(
-            f"torchrun has started {here} processes here, and there are "
+            f"there are {here} processes here, and "
             f"{torch.cuda.device_count()} GPUs: start one process for each GPU",
             option="device",
             value=config.device,

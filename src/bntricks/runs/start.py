@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bntricks.batch import Batch
 from bntricks.errors import UserError, abbreviated
 from bntricks.files import shown
-from bntricks.model.file import read_weights
+from bntricks.model.file import UnusableError, check_weights, read_weights
 from bntricks.networks.head import last_linear
 from bntricks.recipes.lesson import Lesson, next_lesson
 from bntricks.streams import Stream
@@ -81,7 +81,7 @@ def go_on_from(start: Start, learner: Learner, stream: Stream, *, epochs: int) -
         policy.adopt(state, Batch(near(x, learner.device), y, ids=ids))
         filled = state.memory.filled
         task_of = {label: t for t, task in enumerate(stream, start=1) for label in task.classes}
-        stored = [task_of[label] for label in state.memory.y[:filled].tolist()]
+        stored = [min(over, task_of[label]) for label in state.memory.y[:filled].tolist()]
         state.memory.tasks[:filled] = torch.tensor(stored)
         state.memory.offered = epochs * len(y)
     for task, state.lesson in zip(stream[:over], lessons[1:], strict=True):
@@ -103,31 +103,20 @@ def _silence_others(learner: Learner, labels: Tensor, x: Tensor) -> None:
             bias[others.to(bias.device)] -= lead
 
 
+@torch.no_grad()
 def _load(start: Start, net: nn.Module, labels: Tensor) -> None:
     """Load the weights; the head's rows for other classes stay as they are."""
     own, head = net.state_dict(), last_linear(net)
     prefix = next(name for name, module in net.named_modules() if module is head)
-    merged = {}
-    for name, value in own.items():
-        given, like = start.weights.get(name), value
-        if name.startswith(f"{prefix}.") and value.dim() and len(value) == head.out_features:
-            like = value[labels.to(value.device)]
-        if given is None or given.shape != like.shape:
-            theirs = "nothing" if given is None else str(list(given.shape))
-            raise UserError(
-                f"{shown(start.path)} does not fit the network of this run: it has {theirs} for "
-                f"{name}, which is {list(like.shape)}: choose the network that it was trained with",
-                option="from",
-            )
-        merged[name] = (
-            given
-            if like is value
-            else value.clone().index_copy_(0, labels.to(value.device), given.to(value.device))
-        )
-    if more := sorted(start.weights.keys() - own.keys()):
+    rows = [name for name in own if name.startswith(f"{prefix}.") and own[name].dim()]
+    try:
+        check_weights(own | {name: own[name].cpu()[labels] for name in rows}, start.weights)
+    except UnusableError as error:
         raise UserError(
-            f"{shown(start.path)} does not fit the network of this run: it also has "
-            f"{abbreviated(more, 3)}: choose the network that it was trained with",
+            f"{shown(start.path)} does not fit the network of this run: {error.message}; choose "
+            "the one that it was trained with",
             option="from",
-        )
-    net.load_state_dict(merged)
+        ) from None
+    for name, given in start.weights.items():
+        value = own[name]
+        value[labels.to(value.device) if name in rows else ...] = given.to(value.device)

@@ -38,8 +38,8 @@ from bntricks.runs.train import build, train
 from bntricks.seeds import borrowed_generators, seed_globally
 from bntricks.streams import OnProgress, Stream
 from bntricks.streams.registry import OPENERS, STREAMS
+from bntricks.sweeps.estimate import step_seconds
 from bntricks.sweeps.local import Failure, sweep
-from bntricks.sweeps.plan import step_seconds
 from bntricks.system.pretend import pretend
 from bntricks.training.checkpoint import pack, unpack
 from bntricks.training.learner import Learner

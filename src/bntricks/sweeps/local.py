@@ -11,14 +11,16 @@ import atexit
 import multiprocessing
 import os
 import signal
+import sys
 import threading
-from collections import Counter, deque
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from typing import Any, NoReturn
 
 from bntricks.errors import PlannedError, RunError
 from bntricks.plugins.imports import Code, loaded, own_fault
@@ -26,21 +28,15 @@ from bntricks.runs.config import Config
 from bntricks.runs.record import Record
 from bntricks.runs.request import Request
 from bntricks.sweeps.once import Training, each_once, finished
+from bntricks.sweeps.places import available_cores, settle
+from bntricks.sweeps.queue import Failure as Failure, Turns, failure, take_turns
 from bntricks.system.stopping import REQUESTS
 from bntricks.training.events import Event, Sink, silent
 
 DEATHS = 3
 """How often a worker may die at the same run before that run has failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A run that did not finish, with the reason."""
-
-    config: Config
-    error: PlannedError
-
-
+PATIENCE = 60.0
+"""Seconds that workers have to reach a checkpoint when they are asked to stop."""
 Shared = Request
 """As it was called until 0.3."""
 
@@ -50,59 +46,24 @@ def sweep(
     shared: Request = Request(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
+    turns: Turns = Turns(),  # noqa: B008 (frozen)
     sink: Sink = silent,
 ) -> list[Record | Failure]:
     """Train these runs and return their records, in order. The sink gets every run's events with
-    its index. Equivalent runs are trained once."""
+    its index. Equivalent runs are trained once; runs that another process trains are awaited."""
 
     def train(once: Sequence[Training], shared: Request, sink: Sink) -> list[Record | Failure]:
         count = workers or default_workers([each.config for each in once])
-        return _side_by_side(once, shared, count, sink)
+        places = turns.places or ("",) * count
+        return _side_by_side(once, shared, replace(turns, places=places[: len(once)]), sink)
 
     return each_once(configs, shared, train, sink)
 
 
 def _side_by_side(
-    trainings: Sequence[Training], shared: Request, workers: int, sink: Sink
+    trainings: Sequence[Training], shared: Request, turns: Turns, sink: Sink
 ) -> list[Record | Failure]:
-    waiting = deque(range(len(trainings)))
-    results: dict[int, Record | Failure] = {}
-    deaths: Counter[int] = Counter()
-    crew: dict[Any, _Worker] = {}
-    try:
-        while waiting or crew:
-            while waiting and len(crew) < workers:
-                worker = _Worker.start(shared)
-                crew[worker.connection] = worker
-                worker.begin(waiting.popleft(), trainings)
-            for connection in wait(list(crew)):
-                worker = crew[connection]
-                run, message = worker.run, worker.message()
-                if isinstance(message, dict):
-                    sink(message | {"run": run})
-                    continue
-                if message is not None:
-                    results[run] = message
-                    if waiting:
-                        worker.begin(waiting.popleft(), trainings)
-                        continue
-                else:
-                    deaths[run] += 1
-                    reason = worker.end()
-                    if deaths[run] == DEATHS:
-                        text = f"its process {reason} {DEATHS} times; if memory is short, run fewer"
-                        error = RunError(f"{text} at the same time")
-                        results[run] = Failure(trainings[run].config, error)
-                    else:
-                        waiting.appendleft(run)
-                        text = f"its process {reason}; a new process continues the run"
-                        sink({"run": run, "event": "warning", "text": text})
-                crew.pop(connection).dismiss()
-    except BaseException:
-        for worker in crew.values():
-            worker.process.terminate()
-        raise
-    return [results[run] for run in range(len(trainings))]
+    return take_turns(trainings, _Workers(trainings, shared, turns.places), shared, turns, sink)
 
 
 @dataclass(slots=True)
@@ -111,34 +72,22 @@ class _Worker:
 
     process: SpawnProcess
     connection: Connection[Any, Any]
-    run: int = -1
+    place: str
+    run: int | None = None
     heard: bool = False
 
     @classmethod
-    def start(cls, shared: Request) -> _Worker:
+    def start(cls, shared: Request, place: str) -> _Worker:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_work, args=(theirs, shared, loaded()))
+        process = spawn.Process(target=_work, args=(theirs, shared, loaded(), place))
         process.start()
         theirs.close()  # so that the connection ends with the process
-        return cls(process, ours)
-
-    def begin(self, run: int, trainings: Sequence[Training]) -> None:
-        self.run = run
-        with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
-            self.connection.send(trainings[run])
-
-    def message(self) -> Event | Record | Failure | None:
-        """Return an event or the outcome of the run; None if the process has died."""
-        try:
-            message: Event | Record | Failure = self.connection.recv()
-        except (EOFError, OSError):
-            return None
-        self.heard = True
-        return message
+        return cls(process, ours, place)
 
     def end(self) -> str:
         """Say how the process ended."""
+        self.connection.close()
         self.process.join()
         code = self.process.exitcode or 0
         if code >= 0 and not self.heard:
@@ -148,14 +97,86 @@ class _Worker:
             )
         return f"ended with exit code {code}" if code >= 0 else f"was killed (signal {-code})"
 
-    def dismiss(self) -> None:
-        self.connection.close()
-        self.process.join()
+
+@dataclass(slots=True)
+class _Workers:
+    """A worker for each place, started when there is a run for it, and again when it dies."""
+
+    trainings: Sequence[Training]
+    shared: Request
+    places: Sequence[str]
+    crew: list[_Worker] = field(default_factory=list)
+    deaths: Counter[int] = field(default_factory=Counter)
+
+    def has_room(self) -> bool:
+        return len(self.crew) < len(self.places) or any(each.run is None for each in self.crew)
+
+    def begin(self, run: int) -> None:
+        worker = next((each for each in self.crew if each.run is None), None)
+        if worker is None:
+            worker = _Worker.start(self.shared, self.places[len(self.crew)])
+            self.crew.append(worker)
+        self._give(worker, run)
+
+    def _give(self, worker: _Worker, run: int) -> None:
+        worker.run = run
+        with suppress(BrokenPipeError):  # it died meanwhile, which its next message says
+            worker.connection.send(self.trainings[run])
+
+    def hear(self, seconds: float) -> Iterator[tuple[int, Event | Record | Failure]]:
+        if not self.crew:
+            time.sleep(seconds)
+        by_connection = {worker.connection: worker for worker in self.crew}
+        for connection in wait(list(by_connection), seconds):
+            worker = by_connection[connection]  # type: ignore[index]
+            run = worker.run
+            try:
+                message = worker.connection.recv()
+            except (EOFError, OSError):
+                reason = worker.end()
+                again = _Worker.start(self.shared, worker.place)
+                self.crew[self.crew.index(worker)] = again
+                if run is not None:
+                    yield run, self._died(run, reason, again)
+                continue
+            worker.heard = True
+            assert run is not None
+            if not isinstance(message, dict):
+                worker.run = None
+            yield run, message
+
+    def _died(self, run: int, reason: str, again: _Worker) -> Event | Failure:
+        """Continue a run whose process has died in a new one, unless it died too often."""
+        self.deaths[run] += 1
+        if self.deaths[run] == DEATHS:
+            text = f"its process {reason} {DEATHS} times; if memory is short, run fewer at the same"
+            return Failure(self.trainings[run].config, RunError(f"{text} time"))
+        self._give(again, run)
+        text = f"its process {reason}; a new process continues the run"
+        return {"event": "warning", "text": text}
+
+    def stop(self) -> None:
+        """Dismiss idle workers; the others stop between two steps, at a checkpoint."""
+        for worker in self.crew:
+            worker.connection.close() if worker.run is None else worker.process.terminate()
+        deadline = time.monotonic() + PATIENCE
+        for worker in self.crew:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(connection: Connection[Any, Any], shared: Request, imports: tuple[Code, ...]) -> None:
+def _work(
+    connection: Connection[Any, Any], shared: Request, imports: tuple[Code, ...], place: str
+) -> None:
     """Train what arrives, in a worker, until nothing more does."""
+    settle(place)
     follow_parent()
+    stopped: list[int] = []
+
+    def stop(number: int, frame: object) -> NoReturn:
+        stopped.append(number)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)  # which a run postpones until its checkpoint
     while True:
         try:
             training = connection.recv()
@@ -164,15 +185,10 @@ def _work(connection: Connection[Any, Any], shared: Request, imports: tuple[Code
         try:
             outcome: Record | Failure = train_one(training, shared, imports, connection.send)
         except BaseException as error:
+            if stopped:
+                return
             outcome = failure(training.config, error)
         connection.send(outcome)
-
-
-def failure(config: Config, error: BaseException) -> Failure:
-    """Make a failure with its reason in one line."""
-    if not isinstance(error, PlannedError):
-        error = RunError(f"{type(error).__name__}: {error}")
-    return Failure(config, error)
 
 
 def train_one(training: Training, shared: Request, imports: Sequence[Code], sink: Sink) -> Record:
@@ -198,11 +214,6 @@ def default_workers(configs: Sequence[Config]) -> int:
     """Count one process for each core, or for each GPU of the runs."""
     gpus = {config.device for config in configs} - {"cpu"}
     return len(gpus) or available_cores()
-
-
-def available_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def follow_parent() -> None:

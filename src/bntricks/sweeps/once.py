@@ -73,6 +73,11 @@ def trainings(configs: Sequence[Config]) -> list[Training]:
     return [_training(group) for group in _groups(configs)]
 
 
+def part_of(configs: Sequence[Config], part: slice) -> list[Config]:
+    """Select the runs of some trainings."""
+    return [run.config for group in _groups(configs)[part] for run in group]
+
+
 def finished(record: Record) -> Event:
     """Make the event that ends a run of a sweep."""
     event: Event = {"event": "finished", "acc": record.acc, "bwt": record.bwt}

@@ -1,28 +1,20 @@
-"""Which runs a study needs, which of them are there, and about how long the others will take."""
+"""Which runs a study needs, and which of them are there."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from bntricks.errors import UserError
 from bntricks.paper import ScaleName, Study
 from bntricks.runs.config import Config
-from bntricks.sweeps.once import trainings
-from bntricks.training.events import Sink, silent
 
 if TYPE_CHECKING:
     from bntricks.runs.record import Record
     from bntricks.runs.request import Request
-    from bntricks.streams import Stream
-
-STEPS = 3
-"""Steps timed for each kind of run, after one to warm up."""
 
 
 def plan(
@@ -205,62 +197,3 @@ def complete(configs: Sequence[Config], request: Request) -> list[Record] | None
     rows = [*runs, *(row for run in runs for row in run.rows()[1:])]
     found = [next((row for row in rows if row.config == config), None) for config in wanted]
     return [row for row in found if row] if all(found) else None
-
-
-def seconds_left(configs: Sequence[Config], request: Request, sink: Sink = silent) -> float:
-    """Estimate the time that the remaining runs take on one core, from the times of a few steps.
-    Runs whose steps fail here are not counted."""
-    from bntricks.batch import batch_count
-    from bntricks.runs.folder import finished
-    from bntricks.runs.outputs import Outputs
-    from bntricks.runs.readings import trunk
-    from bntricks.runs.resolve import resolve
-
-    total, measured = 0.0, dict[str, float]()
-    for training in trainings(configs):
-        stream, asked = resolve(training.config, request.data, sink, start=request.start)
-        config = trunk(asked)
-        readings = request.readings or training.readings or config != asked
-        own = request.model_copy(update={"readings": readings})
-        folder = request.out / config.identity(stream.fingerprint)
-        outputs = Outputs(own, config, stream, folder)
-        with suppress(UserError):  # which is for the run itself to say
-            record = finished(config, stream, folder, warn=lambda text: None)
-            if record is not None and outputs.there(record) and not request.force:
-                continue
-        kind = config.model_copy(update={"seed": 0})
-        key = kind.model_dump_json()
-        if key not in measured:
-            steps = sum(
-                batch_count(len(task.train), config.batch, even=config.even_batches)
-                for task in stream
-            )
-            try:
-                measured[key] = config.epochs * steps * step_seconds(kind, stream)
-            except Exception:  # the run reports it, if it fails as well
-                measured[key] = 0.0
-        total += measured[key]
-    return total
-
-
-def step_seconds(config: Config, stream: Stream) -> float:
-    """Measure the mean time of a step over two tasks; the second uses the memory."""
-    import torch
-
-    from bntricks.runs.train import build
-
-    torch.set_num_threads(config.threads)
-    learner = build(config.model_copy(update={"epochs": 1}), stream)
-    seconds = 0.0
-    for task in stream[:2]:
-        rows = torch.unique(torch.linspace(0, len(task.train) - 1, 4 * config.batch).long())
-        x, y = task.train.x[rows], task.train.y[rows]
-        ids = torch.arange(min(config.batch, len(y)))
-        learner.begin(task.classes, x, y, visitors=task.visitors)
-        for index in range(STEPS + 1):
-            start = time.perf_counter()
-            learner.observe(x[: config.batch], y[: config.batch], ids=ids)
-            if index:
-                seconds += (time.perf_counter() - start) / STEPS / 2
-        learner.end(x, y)
-    return seconds

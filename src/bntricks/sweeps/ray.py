@@ -13,13 +13,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from bntricks.errors import HeldError, RunError, UserError, extra
+from bntricks.errors import RunError, UserError, extra
 from bntricks.files import commit
 from bntricks.plugins.imports import Code, loaded
 from bntricks.runs.config import Config
@@ -27,14 +27,12 @@ from bntricks.runs.readings import name_of
 from bntricks.runs.record import Record, file as records
 from bntricks.runs.record.file import NAME
 from bntricks.runs.request import Request
-from bntricks.sweeps.local import Failure, failure, train_one
+from bntricks.sweeps.local import train_one
 from bntricks.sweeps.once import Training, each_once
-from bntricks.system.stopping import REQUESTS, postponed
+from bntricks.sweeps.queue import Failure, Turns, failure, take_turns
+from bntricks.system.stopping import REQUESTS
 from bntricks.training.events import Event, Sink, silent, warning
 
-POLL_SECONDS = 0.3
-PATIENCE = 60.0
-"""Seconds to wait for the lock of a run whose node was lost: its process may outlive it."""
 CONNECT_SECONDS = 10.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SILENCE_SECONDS = 5.0
@@ -55,56 +53,81 @@ class Cluster:
 
 
 def sweep_on_ray(
-    configs: Sequence[Config], shared: Request, cluster: Cluster, sink: Sink = silent
+    configs: Sequence[Config],
+    shared: Request,
+    cluster: Cluster,
+    sink: Sink = silent,
+    *,
+    turns: Turns = Turns(),  # noqa: B008 (frozen)
 ) -> list[Record | Failure]:
     """Train runs as `sweep` does, on the cluster at this address, which must exist."""
-    with redirect_stdout(
-        sys.stderr
-    ):  # Ray reports a lost node on stdout, even when told not to log
-        return each_once(configs, shared, partial(_sweep, cluster), sink)
+    quiet: Any = _Quiet(sys.stderr)  # also of what Ray prints to stdout, where JSON may be read
+    with redirect_stdout(quiet), redirect_stderr(quiet):
+        return each_once(configs, shared, partial(_sweep, cluster, turns), sink)
 
 
 def _sweep(
-    cluster: Cluster, trainings: Sequence[Training], shared: Request, sink: Sink
+    cluster: Cluster, turns: Turns, trainings: Sequence[Training], shared: Request, sink: Sink
 ) -> list[Record | Failure]:
-    ray = _connect(cluster.address)
-    head = ray.get_runtime_context().gcs_address
-    # The mailbox stays on this node: no other node that is lost takes it away.
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
-        ray.get_runtime_context().get_node_id(), soft=False
-    )
-    mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
-    remote_run = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=-1)(_run)
-    shared = shared.model_copy(update={"out": shared.out.absolute()})
-    results: dict[int, Record | Failure] = {}
-    # Inside Ray's code a signal would become one of Ray's errors, so it waits for the next turn.
-    with postponed() as asked_to_stop:
-        waiting = {
-            remote_run.options(name=f"{each.config.method} {each.config.seed}").remote(
-                index, each, shared, loaded(), mailbox
-            ): index
-            for index, each in enumerate(trainings)
-        }
-        heard = time.monotonic()
-        while waiting and not asked_to_stop():
-            done, _ = ray.wait(list(waiting), num_returns=1, timeout=POLL_SECONDS)
-            if _listens(head):
-                heard = time.monotonic()
-            elif time.monotonic() - heard > SILENCE_SECONDS:
-                ray.shutdown()
+    tasks = _Tasks(_connect(cluster.address), cluster, trainings, shared, sink)
+    return take_turns(trainings, tasks, shared, turns, sink)
+
+
+class _Tasks:
+    """The runs of a sweep as tasks of a cluster, which decides when each begins."""
+
+    def __init__(
+        self,
+        ray: Any,
+        cluster: Cluster,
+        trainings: Sequence[Training],
+        shared: Request,
+        sink: Sink,
+    ) -> None:
+        context = ray.get_runtime_context()
+        # The mailbox stays on this node: no other node that is lost takes it away.
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            context.get_node_id(), soft=False
+        )
+        self.ray, self.trainings, self.sink = ray, trainings, sink
+        self.shared = shared.model_copy(update={"out": shared.out.absolute()})
+        self.head, self.heard = context.gcs_address, time.monotonic()
+        self.mailbox = ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
+        self.task = ray.remote(num_cpus=cluster.cpus, num_gpus=cluster.gpus, max_retries=-1)(_run)
+        self.under_way: dict[Any, int] = {}
+
+    def has_room(self) -> bool:
+        return True
+
+    def begin(self, run: int) -> None:
+        training, config = self.trainings[run], self.trainings[run].config
+        named = self.task.options(name=f"{config.method} {config.seed}")
+        reference = named.remote(run, training, self.shared, loaded(), self.mailbox)
+        self.under_way[reference] = run
+
+    def hear(self, seconds: float) -> Iterator[tuple[int, Event | Record | Failure]]:
+        if not self.under_way:
+            time.sleep(seconds)
+            return
+        done, _ = self.ray.wait(list(self.under_way), num_returns=1, timeout=seconds)
+        if not _listens(self.head):
+            if time.monotonic() - self.heard > SILENCE_SECONDS:
                 raise RunError(
-                    f"the Ray cluster at {head} is lost: start it again, and repeat the command; "
-                    "finished runs are kept, and the others continue from their checkpoints"
+                    f"the Ray cluster at {self.head} is lost: start it again, and repeat the "
+                    "command; finished runs are kept, and the others continue from their "
+                    "checkpoints"
                 )
-            else:
-                continue
-            for reference in done:
-                index = waiting.pop(reference)
-                results[index] = _result(ray, reference, index, trainings[index].config, sink)
-            for event in _events(ray, mailbox):
-                sink(event)
-        ray.shutdown()  # which also stops the runs that are still under way
-    return [results[index] for index in range(len(trainings))]
+            return
+        self.heard = time.monotonic()
+        for reference in done:
+            run = self.under_way.pop(reference)
+            yield run, _result(self.ray, reference, run, self.trainings[run].config, self.sink)
+        for event in _events(self.ray, self.mailbox):
+            yield event["run"], event
+
+    def stop(self) -> None:
+        """Leave the cluster, which also ends the runs that are still under way."""
+        self.ray.shutdown()
 
 
 def _events(ray: Any, mailbox: Any) -> list[Event]:
@@ -113,6 +136,27 @@ def _events(ray: Any, mailbox: Any) -> list[Event]:
         return list(ray.get(mailbox.empty.remote(), timeout=SILENCE_SECONDS))
     except ray.exceptions.RayError:
         return []
+
+
+class _Quiet:
+    """A stream without Ray's own notes of lost nodes, with a line of ours in their place."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.in_note = stream, False
+
+    def write(self, text: str) -> int:
+        if "(raylet" in text:
+            self.in_note = not text.endswith("\n")
+            if "marked dead" in text:
+                self.stream.write("bnt: a node of the cluster is lost; its runs go on elsewhere\n")
+        elif self.in_note:  # the end of its line, which is written apart
+            self.in_note = "\n" not in text
+        else:
+            self.stream.write(text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 class Mailbox:
@@ -137,15 +181,7 @@ def _run(
     def send(event: Event) -> None:
         mailbox.put.remote(event | {"run": index})
 
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            record = train_one(training, shared, imports, send)
-            break
-        except HeldError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(1.0)
+    record = train_one(training, shared, imports, send)
     folder = _folder(record)
     return record, {path.name: path.read_bytes() for path in _brought(folder)}
 

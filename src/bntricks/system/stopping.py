@@ -1,5 +1,8 @@
-"""Requests to stop (Ctrl-C, SIGTERM, a closed terminal), postponed until nothing would be lost."""
+"""This process: its name, and requests to stop it (Ctrl-C, SIGTERM, a closed terminal), postponed
+until nothing would be lost."""
 
+import os
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -39,3 +42,10 @@ def postponed() -> Iterator[Callable[[], bool]]:
     if received:
         signal.raise_signal(received[0])
         raise SystemExit(128 + received[0])  # the handler returned, but the work is incomplete
+
+
+def process() -> str:
+    """Name this process and its machine, with its GPU if it has one of several for itself."""
+    gpu = os.environ.get("CUDA_VISIBLE_DEVICES")
+    where = f"{platform.node()}, process {os.getpid()}"
+    return where if not gpu else f"{where}, GPU {gpu}"

@@ -22,9 +22,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from bntricks.batch import Batch
 from bntricks.errors import RunError, UserError
 from bntricks.norm import Statistics, follow, frozen_ema, layers, observed
+from bntricks.system.ranks import STORE, follow_launcher, launched as launched
 
 PATIENCE = timedelta(minutes=30)
 """The longest wait for other ranks, which may prepare a task or write a checkpoint."""
+LOST = ("gloo", "Connection", "NCCL", "Socket")
+"""Words of errors that say that another rank no longer answers."""
 
 
 class Ranks(Protocol):
@@ -154,22 +157,25 @@ def joined(size: int, device: str) -> Iterator[Ranks]:
     if size == 1:
         yield ALONE
         return
+    backend = "gloo"
     if device.startswith("cuda"):
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
-    else:
-        dist.init_process_group("gloo", timeout=PATIENCE)
+        backend = "cpu:gloo,cuda:nccl"
+    follow_launcher()
+    dist.init_process_group(
+        backend, os.environ.get(STORE), timeout=PATIENCE, rank=launched()[0], world_size=size
+    )
     try:
         yield Team()
+    except RuntimeError as error:
+        if not any(word in str(error) for word in LOST):
+            raise
+        raise RunError(
+            "another process of this run has ended: repeat the command, which goes on from the "
+            "last checkpoint"
+        ) from None
     finally:
         dist.destroy_process_group()
-
-
-def launched() -> tuple[int, int]:
-    """Return this process's rank and the number of ranks; (0, 1) without torchrun."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return 0, 1
-    return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def synchronise(net: nn.Module) -> None:

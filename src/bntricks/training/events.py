@@ -13,14 +13,15 @@ class Event(TypedDict, total=False):
     """A dict with the kind of event and its values.
 
     `begin` and `end` are a run's first and last event; `resumed` comes when it goes on from a
-    checkpoint, `finished` when a sweep has its result. `progress` comes twice a second, `epoch`
-    when one is over. `evaluation` has the accuracies after an epoch, `task` those after a task.
-    `data` and `work` are progress of work outside the steps, `warning` is for the reader.
+    checkpoint. In a sweep, `held` comes when another process trains the run, `finished` when there
+    is a result. `progress` comes twice a second, `epoch` when one is over. `evaluation` has the
+    accuracies after an epoch, `task` those after a task. `data` and `work` are progress of work
+    outside the steps, `warning` is for the reader.
     """
 
     event: Required[
         Literal["data", "begin", "resumed", "progress", "epoch", "work"]
-        | Literal["evaluation", "task", "warning", "end", "finished"]
+        | Literal["evaluation", "task", "warning", "end", "held", "finished"]
     ]
     run: int
     """In a sweep: the run's number, from 0."""
@@ -30,6 +31,10 @@ class Event(TypedDict, total=False):
     total: int | None
     config: dict[str, Any]
     path: str
+    process: str
+    """Where the run is trained: machine, process and device."""
+    time: float
+    """In seconds since 1970."""
     step: int
     """The number of steps that are over, of all tasks together, out of `steps`."""
     steps: int

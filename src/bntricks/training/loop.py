@@ -46,12 +46,14 @@ def learn_epochs(
     task: int = 1,
     tasks: int = 1,
     position: Position | None = None,
+    even_classes: bool = False,
     every_step: bool = False,
     epoch_over: Callable[[int], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
     save: Save = lambda position, now: None,
 ) -> None:
-    """Observe the samples of task number `task` of `tasks`, for these epochs.
+    """Observe the samples of task number `task` of `tasks`, for these epochs. With `even_classes`,
+    an epoch has as many samples of each class, whatever their number.
 
     φ is next read when the task is over, or by `epoch_over`, which is called with the number of
     each finished epoch. Tracking passes that make no difference then are left out, unless
@@ -64,8 +66,11 @@ def learn_epochs(
     images, state = near(x, learner.device), learner.state
     batch, even = state.options.batch, state.options.even_batches
     per_epoch = batch_count(len(y), batch, even=even)
+    labels = y if even_classes else None
     with _lent(state) as rate:
-        for ids in batches(position, len(y), batch, epochs, learner.generators.order, even=even):
+        for ids in batches(
+            position, len(y), batch, epochs, learner.generators.order, even=even, y=labels
+        ):
             until_over = (epochs - position.epoch) * per_epoch - position.batch + 1
             until_read = until_over if epoch_over is None else per_epoch - position.batch + 1
             state.optimiser.lr = rate * state.schedule(1 - until_over / (epochs * per_epoch))
@@ -101,7 +106,14 @@ def _lent(state: State) -> Iterator[float]:
 
 
 def batches(
-    position: Position, count: int, size: int, epochs: int, order: Generator, *, even: bool = False
+    position: Position,
+    count: int,
+    size: int,
+    epochs: int,
+    order: Generator,
+    *,
+    even: bool = False,
+    y: Tensor | None = None,
 ) -> Iterator[Tensor]:
     """Yield the batches of a task from this position on, over all epochs, and advance it."""
     while position.epoch < epochs:
@@ -110,7 +122,7 @@ def batches(
         else:  # the same order again
             assert position.order is not None
             order.set_state(position.order)
-        for ids in islice(shuffled(count, size, order, even=even), position.batch, None):
+        for ids in islice(shuffled(count, size, order, even=even, y=y), position.batch, None):
             position.batch += 1
             yield ids
         position.epoch, position.batch = position.epoch + 1, 0

@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 
 from bntricks.batch import shuffled
 from bntricks.errors import UserError
+from bntricks.networks.head import seen_by_head
 from bntricks.norm import Statistics, layers, mode, moments, swapped, update_ema
 from bntricks.recipes.classifiers import squared_distances
 from bntricks.runs.probes.tsne import picture, tsne
@@ -86,9 +87,8 @@ def phi_accuracies(learner: Learner, stream: Stream, index: int, *, seed: int, p
         return
 
     def phi_of(x: Tensor, parts: Iterable[Tensor]) -> Statistics:
-        return moments(
-            net, (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
-        )
+        batches = (learner.view(x[part.to(x.device)].to(learner.device), None) for part in parts)
+        return moments(net, batches, exact=False)
 
     def under(x: Tensor, parts: Iterable[Tensor], tasks: Sequence[Task]) -> list[float]:
         with swapped(net, phi_of(x, parts)):
@@ -123,19 +123,25 @@ def mixed(old: int, new: int, share: float, random: Generator) -> Iterator[Tenso
 
 def at_share(share: float, learner: Learner, stream: Stream) -> AtShare:
     """Measure this learner, whose φ holds this share of the last task."""
-    accuracy = evaluate(learner, stream)[0]
+    with seen_by_head(learner.predictor) as seen:
+        accuracy = evaluate(learner, stream)[0]
     return AtShare(
         share=share,
         old=fmean(accuracy[:-1]),
         newest=accuracy[-1],
         acc=fmean(accuracy),
         tasks=tuple(accuracy),
-        nearest_mean=nearest_mean(learner, stream),
+        nearest_mean=nearest_mean(learner, stream, seen),
     )
 
 
-def nearest_mean(learner: Learner, stream: Stream) -> float:
-    """Measure ACC in percent by the nearest mean feature of each class's first training images."""
+def nearest_mean(learner: Learner, stream: Stream, seen: Sequence[Tensor]) -> float:
+    """Measure ACC in percent by the nearest mean feature of each class's first training images.
+    `seen` are features of the test images, if the head saw each once, or else of no use."""
+    counts = [len(task.test.x) for task in stream]
+    known = None
+    if sum(map(len, seen)) == sum(counts):
+        known = torch.split(torch.cat([part.float() for part in seen]), counts)
     labels, means = [], []
     for task in stream:
         for label in task.classes:
@@ -145,8 +151,9 @@ def nearest_mean(learner: Learner, stream: Stream) -> float:
                 means.append(learner.state.features(task.train.x[first]).mean(0))
     classes, centres = torch.tensor(labels), torch.stack(means)
     hits = []
-    for task in stream:
-        distances = squared_distances(learner.state.features(task.test.x), centres)
+    for index, task in enumerate(stream):
+        own = learner.state.features(task.test.x) if known is None else known[index]
+        distances = squared_distances(own, centres)
         hits.append((classes[distances.argmin(1).cpu()] == task.test.y).double().mean().item())
     return 100 * fmean(hits)
 

@@ -4,6 +4,7 @@ that cannot be read is named, and refused or left out, as the caller chooses.
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -140,18 +141,34 @@ def class_files(folder: Path) -> dict[str, list[Path]]:
     return {name: [folder / file for file in files] for name, files in listed}
 
 
+def other_files(folder: Path) -> tuple[str, ...]:
+    """Return a line for each kind of file in a folder of class folders that is not read; hidden
+    files are ignored."""
+    kinds: Counter[str] = Counter()
+    for name in Folder(folder).names("."):
+        if not name.lower().endswith(EXTENSIONS):
+            kinds[Path(name).suffix.lower() or "without an extension"] += 1
+        elif name.startswith("./"):
+            kinds["outside the class folders"] += 1
+    return tuple(
+        f"{count} file{'s' * (count != 1)} {shown(kind)} in {shown(folder)} cannot be used"
+        for kind, count in kinds.most_common()
+    )
+
+
 def read_classes(
     folder: Path, size: int | Square, *, skip: bool = False, report: OnProgress = silent
 ) -> tuple[Mapping[str, Tensor], tuple[str, ...]]:
     """Read the images of each class folder, nested folders included. Also return a line for each
-    file that was left out; hidden files and other extensions are ignored."""
+    image that was left out, and for each kind of other files."""
     by_class = class_files(folder)
     images = read_files(
         list(chain.from_iterable(by_class.values())), size, skip=skip, report=report
     )
     readable = set(images.files)
     counts = [sum(file in readable for file in files) for files in by_class.values()]
-    return dict(zip(by_class, torch.split(images.x, counts), strict=True)), images.unreadable
+    left_out = (*images.unreadable, *other_files(folder))
+    return dict(zip(by_class, torch.split(images.x, counts), strict=True)), left_out
 
 
 def readable(
