@@ -312,7 +312,11 @@ def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     """Set φ to the population moments of these batches; give balanced data."""
     check_layers(net)
-    statistics = moments(net, batches)
+    set_moments(net, moments(net, batches))
+
+
+def set_moments(net: nn.Module, statistics: Statistics) -> None:
+    """Set φ to these moments, which must be finite."""
     if not statistics:
         raise UserError("no batches to recalibrate with: the iterable is empty or exhausted")
     for name, found in statistics.items():
@@ -346,7 +350,21 @@ def check_layers(net: nn.Module) -> None:
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
     else:
         reason = undeclared(net) or "it has no BatchNorm layer"
+        if _maybe_fused(net):
+            reason += (
+                "; if that was folded into its convolutions, for inference, give the network from "
+                "before"
+            )
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
+
+
+def _maybe_fused(net: nn.Module) -> bool:
+    """Whether the convolutions all have biases, and no normalisation follows them."""
+    kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    convolutions = [module for module in modules(net) if isinstance(module, kinds)]
+    others = (nn.GroupNorm, nn.LayerNorm, nn.LocalResponseNorm)
+    normalised = any(isinstance(module, others) for module in modules(net))
+    return bool(convolutions) and not normalised and all(c.bias is not None for c in convolutions)
 
 
 @contextmanager

@@ -171,7 +171,8 @@ def over_options(result: SearchResult) -> Figure | None:
     panels = [_over(result, name, rows, joined=len(names) == 1) for name in names]
     text = "ACC on validation images, mean ± standard deviation over seeds; each point is a cell."
     chart = alt.concat(*panels, columns=2)
-    return Figure("search-options", f"ACC by {' and by '.join(names)}", text, chart, rows)
+    title = f"ACC by {' and by '.join(names)}"
+    return Figure("search-options", title, text, chart, rows, beside=90.0)
 
 
 def _over(result: SearchResult, name: str, rows: list[Row], *, joined: bool) -> Any:

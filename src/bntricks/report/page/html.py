@@ -154,7 +154,7 @@ def _framed(table: Table, name: str, kind: str, head: str, body: str) -> str:
     tall = " tall" * (rows > TALL)
     return (
         f'{more * bool(tall and body)}<div class="scroll{tall}" tabindex="0" '
-        f'role="region" aria-label="{title}"><table id="{escape(name)}" class="{kind}">'
+        f'role="region" aria-label="Table: {title}"><table id="{escape(name)}" class="{kind}">'
         f"<caption>{title}</caption>"
         f"<thead>{head}</thead><tbody>{body}</tbody></table></div>{notes}"
     )
