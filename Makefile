@@ -11,7 +11,8 @@ PINS := uv pip compile --python-version 3.11.0 --python-platform linux --all-ext
 TESTS := -m pytest -n 2 --dist worksteal -m
 
 # What `make test-deep` runs, and the interpreters of `make test-pythons`.
-DEEP := coverage mutants test-contract test-crashes test-fresh test-light test-lowest test-pythons
+DEEP := coverage mutants test-contract test-crashes test-fresh test-light test-lowest \
+  test-neighbours test-pythons
 PYTHONS ?= 3.12 3.13
 
 .DEFAULT_GOAL := help
@@ -99,6 +100,12 @@ test-lowest: $(UV) ## laws and references with the lowest versions that pyprojec
 	$(UV) venv --quiet --clear --python $(PYTHON) build/lowest
 	$(UV) pip install --quiet --python build/lowest --resolution lowest-direct -e '.[dev]'
 	build/lowest/bin/python $(TESTS) 'law or reference'
+
+test-neighbours: $(UV) ## the code of docs/coming-from.md, by Avalanche and Lightning themselves
+	$(UV) venv --quiet --clear --python $(PYTHON) build/neighbours
+	$(UV) pip install --quiet --python build/neighbours --constraint constraints.txt \
+	  -e . avalanche-lib lightning pytest
+	build/neighbours/bin/python -m pytest --noconftest -o addopts= -q tests/neighbours.py
 
 test-pythons: $(PYTHONS:%=build/python-%) ## laws and references on the other Pythons we claim
 

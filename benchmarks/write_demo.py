@@ -26,7 +26,7 @@ from bntricks.report.records import load_records
 
 DOCS = Path(__file__).parents[1] / "docs"
 RECORDS = DOCS / "demo"
-GAIN = re.compile(r"^er-bnt against er: (.*), paired over", re.MULTILINE)
+GAIN = re.compile(r"^ER-BNT against ER: (.*), paired over", re.MULTILINE)
 PAGE = re.compile(r"results in .*, page written to (.*)\n")
 
 SAID = "It printed this; the last digits differ between machines:"

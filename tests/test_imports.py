@@ -214,7 +214,7 @@ def test_methods_of_ones_own_are_compared_with_others_and_versions_are_told_apar
     digests = {"old": {"my.py": "a" * 64}, "new": {"my.py": "b" * 64}}
     both = group(runs("er", [40, 41]) + runs("mine", [50, 51], imports=digests["old"]))
     assert both[0].comparable(both[1])
-    assert [each.label for each in both] == ["er", "mine"]
+    assert [each.label for each in both] == ["ER", "mine"]
     versions = [runs("mine", [50, 51], imports=each) for each in digests.values()]
     labels = {each.label for each in group([run for version in versions for run in version])}
     assert labels == {"mine (my.py aaaaaaaa)", "mine (my.py bbbbbbbb)"}

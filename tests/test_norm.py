@@ -8,7 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from bntricks import UserError, frozen_ema, moments, recalibrate, swapped, update_ema
+from bntricks import (
+    UserError,
+    freeze_ema,
+    frozen_ema,
+    moments,
+    recalibrate,
+    swapped,
+    update_ema,
+)
 from bntricks.networks.resnet import ResNet
 from bntricks.norm import Moments, batch_norms, ema_reach, layers, mode, skip_ema, tracking_layers
 
@@ -43,6 +51,21 @@ def test_frozen_ema_normalises_by_the_batch_and_leaves_the_statistics_alone(kind
     assert torch.equal(y, copy.deepcopy(net)(x))
     net(x)
     assert not torch.equal(before["0.running_mean"], net[0].running_mean)
+    assert net[0].num_batches_tracked == 1
+
+
+def test_a_freeze_lasts_until_it_is_undone_and_may_be_undone_twice():
+    net = nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3))
+    net[1].track_running_stats = False  # someone else's choice
+    before, x = state(net), torch.randn(8, 3) + 2
+    thaw = freeze_ema(net)
+    net(x)
+    net(x)
+    assert_equal(before, state(net))
+    thaw()
+    thaw()
+    assert [layer.track_running_stats for layer in net] == [True, False]
+    net(x)
     assert net[0].num_batches_tracked == 1
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # type checkers import these, everybody else by `__getattr__`
     from bntricks.networks.resnet import ResNet as ResNet
     from bntricks.norm import (
         RunningStatistics as RunningStatistics,
+        freeze_ema as freeze_ema,
         frozen_ema as frozen_ema,
         moments as moments,
         recalibrate as recalibrate,

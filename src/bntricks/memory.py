@@ -48,6 +48,14 @@ class Memory:
     def __len__(self) -> int:
         return self.filled
 
+    def to(self, device: str | torch.device) -> None:
+        """Move what is stored to this device, where samples will be from now on."""
+        self.device = torch.device(device)
+        self.x, self.logits = (
+            None if store is None else to_device(store, self.device)
+            for store in (self.x, self.logits)
+        )
+
     def add(self, batch: Batch, *, task: int = 0) -> None:
         """Keep every sample ever offered with equal probability (reservoir sampling).
 

@@ -7,7 +7,7 @@ and restores the flags it found, also when the body raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -116,14 +116,25 @@ def frozen_ema(net: nn.Module | BatchNorms) -> Iterator[None]:
     """Normalise by batch statistics and leave φ as it is, with its batch counter (Algorithm 1,
     line 5). Unlike in evaluation mode, gradients flow through the batch statistics. A layer already
     in evaluation mode goes on using its φ."""
-    before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
+    thaw = freeze_ema(net)
     try:
-        for layer, _ in before:
-            layer.track_running_stats = False
         yield
     finally:
+        thaw()
+
+
+def freeze_ema(net: nn.Module | BatchNorms) -> Callable[[], None]:
+    """Do what `frozen_ema` does until the function is called that this returns: for frameworks in
+    which one hook comes before a forward and another one after."""
+    before = [(layer, layer.track_running_stats) for layer in tracking_layers(net)]
+    for layer, _ in before:
+        layer.track_running_stats = False
+
+    def thaw() -> None:
         for layer, tracking in before:
             layer.track_running_stats = tracking
+
+    return thaw
 
 
 @contextmanager
@@ -301,7 +312,11 @@ def swapped(net: nn.Module, statistics: Statistics) -> Iterator[None]:
 def recalibrate(net: nn.Module, batches: Iterable[Tensor]) -> None:
     """Set φ to the population moments of these batches; give balanced data."""
     check_layers(net)
-    statistics = moments(net, batches)
+    set_moments(net, moments(net, batches))
+
+
+def set_moments(net: nn.Module, statistics: Statistics) -> None:
+    """Set φ to these moments, which must be finite."""
     if not statistics:
         raise UserError("no batches to recalibrate with: the iterable is empty or exhausted")
     for name, found in statistics.items():
@@ -335,7 +350,21 @@ def check_layers(net: nn.Module) -> None:
         reason = "its BatchNorm layers keep no running statistics (track_running_stats=False)"
     else:
         reason = undeclared(net) or "it has no BatchNorm layer"
+        if _maybe_fused(net):
+            reason += (
+                "; if that was folded into its convolutions, for inference, give the network from "
+                "before"
+            )
     raise UserError(f"nothing to examine in this {type(net).__name__}: {reason}")
+
+
+def _maybe_fused(net: nn.Module) -> bool:
+    """Whether the convolutions all have biases, and no normalisation follows them."""
+    kinds = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    convolutions = [module for module in modules(net) if isinstance(module, kinds)]
+    others = (nn.GroupNorm, nn.LayerNorm, nn.LocalResponseNorm)
+    normalised = any(isinstance(module, others) for module in modules(net))
+    return bool(convolutions) and not normalised and all(c.bias is not None for c in convolutions)
 
 
 @contextmanager

@@ -62,7 +62,9 @@ def test_other_commands_answer_too_and_only_with_flags_that_they_have(tmp_path):
     ],
 )
 def test_a_name_of_another_library_is_answered_with_ours(names, theirs, ours):
-    assert f"{theirs!r}: did you mean {ours}? " in str(unknown("one", theirs, list(names())))
+    answer = str(unknown("one", theirs, list(names())))
+    first = answer.partition("did you mean ")[2].rstrip("?").replace(" or ", ", ").split(", ")[0]
+    assert first == ours
 
 
 def test_every_flag_that_is_suggested_exists_and_none_that_exists_is_taken_for_another():

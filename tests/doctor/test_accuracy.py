@@ -12,6 +12,7 @@ from torch import nn
 from bntricks import diagnose, mixed, moments, recalibrate, swapped
 from bntricks.doctor import repair
 from bntricks.doctor.accuracy import Tally, paired_difference
+from bntricks.doctor.groups import shuffled
 from helpers.doctor_data import groups, network
 
 
@@ -50,7 +51,15 @@ def test_accuracies_are_those_of_swapping_by_hand(biased):
                 right = torch.cat([net(x).argmax(1) == y for x, y in batches])
                 assert tried.accuracy[name] == pytest.approx(100 * right.double().mean().item())
     names = [tried.statistics for tried in diagnosis.counterfactuals]
-    assert names == ["as it is", "balanced", "only old", "only new"]
+    shares = [f"{share}% newest" for share in (0, 20, 40, 60, 80, 100)]
+    assert names == ["as it is", "balanced", *shares]
+    for share, name in ((0, "old"), (100, "new")):
+        tried = next(
+            each for each in diagnosis.counterfactuals if each.statistics[:-8] == str(share)
+        )
+        with swapped(net, moments(net, (x for x, _ in shuffled(data[name])))), torch.no_grad():
+            right = torch.cat([net(x).argmax(1) == y for x, y in data[name]])
+        assert tried.accuracy[name] == pytest.approx(100 * right.double().mean().item(), abs=2)
 
 
 def test_the_cost_is_found_named_and_gone_after_recalibration(biased):

@@ -69,6 +69,7 @@ COLOURS = {"cat": (200, 40, 40), "dog": (40, 200, 40), "ship": (40, 40, 200), "[
 GROUPS = ("--groups", "cat,dog", '["ship", "[b]owl"]')
 ours = normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 MINE = ("--net", "doctor_nets:photo", "--weights", "w.pt", "--image-size", "8")
+NORMALISED = ("--mean", "0.485", "0.456", "0.406", "--std", "0.229", "0.224", "0.225")
 
 
 @pytest.fixture
@@ -102,18 +103,18 @@ def bnt(*words):
 
 
 def test_a_process_prints_a_verdict_says_what_it_runs_and_writes_a_page(here):
-    command = ["diagnose", *MINE, "--data", "photos", *GROUPS]
+    command = ["diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED]
     done = process(*command, "--out", "page.html", cwd=here)
     assert done.returncode == 0, done.stderr
     assert "importing and running doctor_nets:photo" in done.stderr
     assert "BatchNorm statistics" in done.stdout
-    assert "φ only ship, [b]owl" in done.stdout
+    assert "φ 100% newest" in done.stdout
     assert "page written to page.html" in done.stdout
     assert "BatchNorm diagnosis" in (here / "page.html").read_text()
 
 
 def test_json_is_all_that_goes_to_standard_output(here, capsys):
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--json")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--json")
     diagnosis = json.loads(capsys.readouterr().out)
     assert [group["name"] for group in diagnosis["groups"]] == ["cat, dog", "ship, [b]owl"]
     assert [group["classes"] for group in diagnosis["groups"]] == [[1, 2], [0, 3]]
@@ -123,7 +124,18 @@ def test_json_is_all_that_goes_to_standard_output(here, capsys):
 def test_classes_are_the_models_order_and_images_can_be_fewer(here, capsys):
     order = json.dumps(["ship", "cat", "dog", "[b]owl"])
     few = ("--images-per-class", "6")
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--classes", order, *few, "--json")
+    bnt(
+        "diagnose",
+        *MINE,
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        "--classes",
+        order,
+        *few,
+        "--json",
+    )
     diagnosis = json.loads(capsys.readouterr().out)
     assert [group["classes"] for group in diagnosis["groups"]] == [[1, 2], [0, 3]]
     assert [group["samples"] for group in diagnosis["groups"]] == [12, 12]
@@ -166,7 +178,7 @@ def test_one_mean_makes_images_grey(here, capsys):
 
 
 def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gained(here, capsys):
-    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS)
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, *NORMALISED)
     bnt(*words, "--out", "new.safetensors", "--json")
     printed = json.loads(capsys.readouterr().out)
     assert printed["path"] == "new.safetensors"
@@ -176,7 +188,7 @@ def test_recalibration_writes_weights_with_other_statistics_and_says_what_it_gai
     for name in old:
         assert torch.equal(old[name], new[name]) == ("running" not in name), name
     moved = ("--net", "doctor_nets:photo", "--weights", "new.safetensors", "--image-size", "8")
-    bnt("diagnose", *moved, "--data", "photos", *GROUPS, "--json")
+    bnt("diagnose", *moved, "--data", "photos", *GROUPS, *NORMALISED, "--json")
     after = json.loads(capsys.readouterr().out)
     assert after["layers"][0]["distance"] < 1e-4
     accuracy = {tried["statistics"]: tried["all"] for tried in after["counterfactuals"]}
@@ -189,23 +201,41 @@ def test_a_repair_that_costs_some_classes_accuracy_is_written_only_on_request(
     none, loss = Difference(0.0, -1.0, 1.0), Difference(-4.0, -6.0, -2.0)
     found = Counterfactual("balanced", {}, 60.0, 90.0, 67.5, none, loss, none, None)
     monkeypatch.setattr("bntricks.doctor.repair", lambda *given, **how: Repair(found, found, None))
-    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
+    words = (
+        "recalibrate",
+        *MINE,
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        "--out",
+        "new.safetensors",
+    )
     with pytest.raises(UserError, match=r"-4\.0 points on newest classes .* --anyway"):
         bnt(*words)
-    assert not (here / "new").exists()
+    assert not (here / "new.safetensors").exists()
     bnt(*words, "--anyway")
     assert "measurably worse: -4.0 points on newest classes" in capsys.readouterr().out
-    assert safe.load_file("new").keys()
+    assert safe.load_file("new.safetensors").keys()
 
 
 def test_a_file_that_is_there_is_kept_unless_forced(here):
-    (here / "new").write_text("precious")
-    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
-    with pytest.raises(UserError, match=r"new is there already: .* \(force\)"):
+    (here / "new.safetensors").write_text("precious")
+    words = (
+        "recalibrate",
+        *MINE,
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        "--out",
+        "new.safetensors",
+    )
+    with pytest.raises(UserError, match=r"new.safetensors is there already: .* \(force\)"):
         bnt(*words)
-    assert (here / "new").read_text() == "precious"
+    assert (here / "new.safetensors").read_text() == "precious"
     bnt(*words, "--force")
-    assert safe.load_file("new").keys()
+    assert safe.load_file("new.safetensors").keys()
 
 
 @pytest.mark.parametrize("value", [float("nan"), -1.0])
@@ -214,10 +244,10 @@ def test_statistics_that_cannot_be_can_be_recalibrated(here, value):
     state["1.running_var"][0] = value
     torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, "w.pt")
     with pytest.raises(UserError, match=r"'1' are (not finite|impossible)"):
-        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
-    bnt("recalibrate", *MINE, "--data", "photos", *GROUPS, "--out", "new")
-    assert all(value.isfinite().all() for value in safe.load_file("new").values())
-    assert safe.load_file("new")["1.running_var"].min() >= 0
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED)
+    bnt("recalibrate", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--out", "new.safetensors")
+    assert all(value.isfinite().all() for value in safe.load_file("new.safetensors").values())
+    assert safe.load_file("new.safetensors")["module.1.running_var"].min() >= 0
 
 
 TENSORS = {
@@ -258,7 +288,7 @@ def hostile(name):
         state["4.weight"], state["4.bias"] = torch.zeros(10, 144), torch.zeros(10)
         torch.save(state, "w.pt")
     elif name == "keys":
-        torch.save({f"backbone.{k}": v for k, v in state.items()}, "w.pt")
+        torch.save({f"backbone.{k}s": v for k, v in state.items()}, "w.pt")
     elif name == "text":
         Path("w.pt").write_text("weights, honest")
     elif name == "absent":
@@ -272,7 +302,10 @@ def hostile(name):
         ("truncated", "w.pt holds no weights that can be read"),
         ("cut", "w.pt holds no weights that can be read"),
         ("pipe", "cannot read w.pt: it is not a regular file"),
-        ("pickle", "w.pt holds no weights that can be read"),
+        (
+            "pickle",
+            "w.pt holds no weights that can be read: .* it has a sys.exit, and to read that",
+        ),
         ("objects", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
         ("numbered", r"w.pt is not a state dict: save net.state_dict\(\) alone"),
         ("sparse", "cannot use the weights w.pt: 0.weight is sparse or quantised"),
@@ -291,7 +324,7 @@ def hostile(name):
 def test_hostile_weights_are_one_clear_line(here, name, message):
     hostile(name)
     with pytest.raises(UserError, match=message) as raised:
-        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED)
     assert "\n" not in str(raised.value)
 
 
@@ -325,6 +358,8 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
         ({"--mean": "0.5", "--std": "0.5"}, r"to have 3 channels, .* make images grey.* \(mean\)"),
         ({"--mean": "123 117 104"}, "mean 123: a mean of pixels is from 0 to 1"),
         ({"--mean": "0.5"}, "mean: 1 mean and 3 standard deviations: give three of each"),
+        ({"--mean": None}, "mean: it is required for a network of your own, with --std or by"),
+        ({"--std": None}, "std: it is required for a network of your own"),
         ({"--mean": "nan 0 0"}, "mean nan: a mean of pixels is from 0 to 1"),
         ({"--std": "0.1 nan 0.1"}, "std nan: a standard deviation is above 0"),
         ({"--std": "0.1 0 0.1"}, "std 0: a standard deviation is above 0"),
@@ -333,7 +368,8 @@ def test_hostile_weights_are_one_clear_line(here, name, message):
     ],
 )
 def test_what_the_user_got_wrong_is_one_clear_line(here, change, message):
-    words = dict(zip(MINE[::2], MINE[1::2], strict=True)) | {"--data": "photos"} | change
+    words = dict(zip(MINE[::2], MINE[1::2], strict=True)) | {"--data": "photos"}
+    words |= {"--mean": "0.485 0.456 0.406", "--std": "0.229 0.224 0.225"} | change
     groups = () if "--groups" in change else GROUPS
     flat = [
         part
@@ -357,19 +393,28 @@ def test_a_network_with_other_outputs_than_classes_is_not_judged(here, options, 
     import doctor_nets
 
     torch.save(doctor_nets.five().state_dict(), "w.pt")
-    five = ("--net", "doctor_nets:five", *MINE[2:], "--data", "photos", *GROUPS, *options)
+    five = (
+        "--net",
+        "doctor_nets:five",
+        *MINE[2:],
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        *options,
+    )
     with pytest.raises(UserError, match=message):
         bnt("diagnose", *five)
     with pytest.raises(UserError, match=message):
-        bnt("recalibrate", *five, "--out", "new")
-    assert not (here / "new").exists()
+        bnt("recalibrate", *five, "--out", "new.safetensors")
+    assert not (here / "new.safetensors").exists()
 
 
 def test_a_function_may_return_the_network_with_its_weights(here, capsys):
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--json")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--json")
     loaded = capsys.readouterr().out
     own = ("--net", "doctor_nets:photo", "--image-size", "8")  # of the seed that w.pt is of
-    bnt("diagnose", *own, "--data", "photos", *GROUPS, "--json")
+    bnt("diagnose", *own, "--data", "photos", *GROUPS, *NORMALISED, "--json")
     assert capsys.readouterr().out == loaded
 
 
@@ -378,7 +423,17 @@ def test_what_a_command_reads_is_not_what_it_writes(here, out):
     (here / "link").symlink_to("w.pt")
     (here / "names.txt").write_text("\n".join(sorted(COLOURS)))
     before = Path(out).read_bytes()
-    words = (*MINE, "--data", "photos", *GROUPS, "--classes", "names.txt", "--out", out)
+    words = (
+        *MINE,
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        "--classes",
+        "names.txt",
+        "--out",
+        out,
+    )
     for command in (("diagnose",), ("recalibrate", "--force")):
         with pytest.raises(UserError, match="is an input of this command"):
             bnt(*command, *words)
@@ -388,12 +443,12 @@ def test_what_a_command_reads_is_not_what_it_writes(here, out):
 def test_class_folders_that_no_group_lists_may_be_empty(here, capsys):
     (here / "photos" / "later").mkdir()
     order = ("--classes", json.dumps(sorted(COLOURS)))
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *order, "--json")
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED, *order, "--json")
     assert len(json.loads(capsys.readouterr().out)["groups"]) == 2
     for file in (here / "photos" / "cat").iterdir():
         file.unlink()
     with pytest.raises(UserError, match=r"'cat' .* has no images: .* one to estimate moments and"):
-        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *order)
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED, *order)
 
 
 def test_a_network_without_batchnorm_has_nothing_to_examine(here):
@@ -402,24 +457,34 @@ def test_a_network_without_batchnorm_has_nothing_to_examine(here):
     torch.save(doctor_nets.plain().state_dict(), "w.pt")
     net = ("--net", "doctor_nets:plain", "--weights", "w.pt", "--image-size", "8")
     with pytest.raises(UserError, match="nothing to examine in this Sequential: it has no BatchN"):
-        bnt("diagnose", *net, "--data", "photos", *GROUPS)
+        bnt("diagnose", *net, "--data", "photos", *GROUPS, *NORMALISED)
 
 
 def test_an_image_that_cannot_be_read_is_named(here):
     (here / "photos" / "cat" / "0.png").write_text("no image")
     with pytest.raises(UserError, match=r"cannot read the image photos/cat/0\.png.*skip_unre"):
-        bnt("diagnose", *MINE, "--data", "photos", *GROUPS)
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED)
 
 
 def test_images_that_cannot_be_read_can_be_left_out(here, capsys):
     (here / "photos" / "cat" / "0.png").write_text("no image")
     threads = ("--device", "cpu", "--threads", "1")
-    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *threads, "--skip-unreadable", "--json")
+    bnt(
+        "diagnose",
+        *MINE,
+        "--data",
+        "photos",
+        *GROUPS,
+        *NORMALISED,
+        *threads,
+        "--skip-unreadable",
+        "--json",
+    )
     printed = capsys.readouterr()
     assert printed.err.count("photos/cat/0.png") == 1
     assert [group["samples"] for group in json.loads(printed.out)["groups"]] == [23, 24]
     with pytest.raises(UserError, match="cuda:99"):
-        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, "--device", "cuda:99")
+        bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--device", "cuda:99")
 
 
 @pytest.fixture
@@ -440,7 +505,7 @@ def wrong_order(here):
         optimiser.step()
     torch.save(net.state_dict(), "w.pt")
     wrong = json.dumps([*names[1:], names[0]])
-    return (*MINE, "--data", "photos", *GROUPS, "--classes", wrong)
+    return (*MINE, "--data", "photos", *GROUPS, *NORMALISED, "--classes", wrong)
 
 
 def test_a_wrong_order_of_classes_is_said_first_with_a_hint_that_can_be_typed(wrong_order, capsys):
@@ -454,11 +519,72 @@ def test_a_network_with_outputs_in_the_wrong_order_is_repaired_only_on_request(
     here, wrong_order, capsys
 ):
     with pytest.raises(UserError, match=r"in the wrong order: .* nothing was written: .* --anyway"):
-        bnt("recalibrate", *wrong_order, "--out", "new")
-    assert not (here / "new").exists()
-    bnt("recalibrate", *wrong_order, "--out", "new", "--anyway")
+        bnt("recalibrate", *wrong_order, "--out", "new.safetensors")
+    assert not (here / "new.safetensors").exists()
+    bnt("recalibrate", *wrong_order, "--out", "new.safetensors", "--anyway")
     assert "The outputs seem to be in the wrong order" in capsys.readouterr().out
-    assert (here / "new").exists()
+    assert (here / "new.safetensors").exists()
+
+
+@pytest.fixture
+def trained(here):
+    """Weights that learned the photographs as ImageNet's normalisation makes them."""
+    import doctor_nets
+
+    names = sorted(COLOURS)
+    groups = photos(here, [names[:2], names[2:]], names, ours)
+    x, y = (
+        torch.cat(part) for part in zip(*(b for g in groups.values() for b in g()), strict=True)
+    )
+    torch.save({"epoch": 3, "state_dict": fitted(doctor_nets.photo(), x, y)}, "w.pt")
+
+
+def fitted(net, x, y):
+    optimiser = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(40):
+        optimiser.zero_grad()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return {f"model.{name}": value for name, value in net.state_dict().items()}
+
+
+RAW = ("--mean", "0", "0", "0", "--std", "1", "1", "1")
+
+
+def test_a_wrong_normalisation_is_answered_with_the_right_one(trained, capsys):
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *RAW)
+    printed = capsys.readouterr().out
+    assert printed.startswith("The images seem to be prepared otherwise than in training")
+    named = printed.split("a normalisation that fits: ")[1].split()
+    assert named[:1] == ["--mean"]
+    assert named[4:5] == ["--std"]
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *named[:8], "--json")
+    again = json.loads(capsys.readouterr().out)
+    assert again["input_change"] is None
+    bnt("diagnose", *MINE, "--data", "photos", *GROUPS, *RAW, "--json")
+    change = json.loads(capsys.readouterr().out)["input_change"]
+    assert [f"{value:.3g}" for value in change["mean"]] == named[1:4]
+
+
+def test_a_network_is_not_recalibrated_to_a_wrong_normalisation_unless_asked(here, trained, capsys):
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, *RAW, "--out", "fixed.pt")
+    with pytest.raises(UserError, match=r"otherwise than in .* nothing was written: .* --mean 0"):
+        bnt(*words)
+    assert not (here / "fixed.pt").exists()
+    bnt(*words, "--anyway")
+    before, after = (torch.load(name, weights_only=True) for name in ("w.pt", "fixed.pt"))
+    assert list(after) == ["epoch", "state_dict"]
+    assert list(after["state_dict"]) == list(before["state_dict"])
+    moved = [
+        k for k, v in before["state_dict"].items() if not torch.equal(v, after["state_dict"][k])
+    ]
+    assert moved == ["model.1.running_mean", "model.1.running_var"]
+
+
+def test_recalibration_writes_balanced_statistics_on_request(here, trained, capsys):
+    words = ("recalibrate", *MINE, "--data", "photos", *GROUPS, *NORMALISED, "--json")
+    bnt(*words, "--phi", "balanced", "--anyway", "--out", "fixed.pt")
+    assert json.loads(capsys.readouterr().out)["statistics"] == "balanced"
 
 
 def test_a_model_that_bnt_taught_knows_its_tasks_and_comes_back_recalibrated(here, capsys):
@@ -504,4 +630,4 @@ def test_every_image_goes_with_its_own_label_in_mixed_order(here):
 
 def test_a_class_in_two_groups_is_refused(here):
     with pytest.raises(UserError, match="groups: 'cat' is listed twice"):
-        bnt("diagnose", *MINE, "--data", "photos", "--groups", "cat,dog", "ship,cat")
+        bnt("diagnose", *MINE, *NORMALISED, "--data", "photos", "--groups", "cat,dog", "ship,cat")

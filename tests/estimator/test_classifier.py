@@ -25,9 +25,11 @@ from bntricks.seeds import Generators, construction
 from helpers.colours import FIRST, SECOND, pictures
 
 FAST = {"epochs": 5, "width": 8, "lr": 0.1}
+PLAIN = {"method": "er-bnt", "optimiser": "sgd", "schedule": "constant", "even_batches": False}
 NEEDS_MORE = {
     "check_array_api_input": "an environment variable set before scipy is imported",
     "check_classifier_data_not_an_array": "pandas, in its last part",
+    "check_sample_weights_pandas_series": "pandas",
 }
 X, Y = load_digits(return_X_y=True)
 TRAIN, TEST = np.arange(0, 1000), np.arange(1000, 1797)
@@ -44,7 +46,7 @@ def as_images(x):
 
 def tiny(**more):
     return IncrementalClassifier(
-        **{"epochs": 2, "width": 8, "memory": 40, "random_state": 0} | more
+        **{**PLAIN, "epochs": 2, "width": 8, "memory": 40, "random_state": 0} | more
     )
 
 
@@ -156,8 +158,9 @@ def test_a_call_is_a_task_of_the_learner_to_the_bit():
             for ids in shuffled(len(y), 4, generators.order):
                 learner.observe(x[ids], y[ids], ids=ids)
         learner.end(x, y)
-    scores = learner.scores(torch.from_numpy(X).float())
-    assert np.array_equal(model.predict_proba(X), scores.double().softmax(1).numpy())
+    x = X[: 7 * 128]  # in whole blocks, as the classifier predicts
+    scores = learner.scores(torch.from_numpy(x).float())
+    assert np.array_equal(model.predict_proba(x), scores.double().softmax(1).numpy())
     assert model._learner.cost.tracking_skipped > 0
 
 
@@ -208,6 +211,67 @@ def test_a_copy_by_any_means_goes_on_to_the_same_bits(method, tmp_path):
     assert not hasattr(clone(model), "classes_")
 
 
+def test_scores_agree_with_probabilities_and_do_not_depend_on_the_other_samples():
+    model = tiny().partial_fit(*some(2, 7), classes=[2, 4, 7])
+    decision, logs = model.decision_function(X), model.predict_log_proba(X)
+    assert decision.shape == logs.shape == (len(X), 3)
+    assert (decision[:, 1] == -np.inf).all()
+    assert np.array_equal(model.classes_[decision.argmax(1)], model.predict(X))
+    assert np.allclose(np.exp(logs), model.predict_proba(X))
+    assert np.array_equal(model.decision_function(X[5:6]), decision[5:6])
+    binary = tiny().fit(*some(2, 7))
+    assert np.array_equal(binary.decision_function(X) > 0, binary.predict(X) == 7)
+
+
+def test_fit_learns_the_same_from_samples_in_any_order():
+    x, y = some(0, 1, 2)
+    order = np.random.default_rng(0).permutation(len(y))
+    first, second = tiny().fit(x, y), tiny().fit(x[order], y[order])
+    assert np.array_equal(first.predict_proba(X), second.predict_proba(X))
+
+
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_whole_weights_are_repetitions_and_others_proportions(call):
+    x, y = some(0, 1, 2)
+    whole = np.arange(len(y)) % 3
+
+    def learned(x, y, **how):
+        return getattr(tiny(), call)(x, y, **how).predict_proba(X)
+
+    repeated = learned(x.repeat(whole, axis=0), y.repeat(whole))
+    assert np.array_equal(learned(x, y, sample_weight=whole), repeated)
+    assert np.array_equal(learned(x, y, sample_weight=np.full(len(y), 0.1)), learned(x, y))
+
+
+def test_a_class_with_more_weight_is_trained_on_more_often():
+    x, y = some(0, 1, 2)
+    model = tiny(method="sgd").partial_fit(x, y, sample_weight=np.where(y == 2, 2.5, 0.5))
+    seen = model._learner.state.trained_on.numpy() / 2 / np.bincount(y)
+    assert np.allclose(seen / seen[0], [1, 1, 5], rtol=0.05)
+    assert abs(seen @ np.bincount(y) - len(y)) <= 1
+
+
+def test_single_samples_wait_until_there_is_a_batch():
+    x, y = some(0, 1)
+    singly = tiny(batch=8)
+    for k in range(7):
+        singly.partial_fit(x[k : k + 1], y[k : k + 1])
+        with pytest.raises(ValueError, match="nothing is learned yet"):
+            singly.predict(X)
+    singly.partial_fit(x[7:8], y[7:8])
+    at_once = tiny(batch=8).partial_fit(x[:8], y[:8])
+    assert np.array_equal(singly.predict_proba(X), at_once.predict_proba(X))
+    copy = pickle.loads(pickle.dumps(singly.partial_fit(*(part[:1] for part in some(5)))))
+    singly.partial_fit(x[:1], y[:1], sample_weight=[0.5])
+    copy.partial_fit(x[:9], y[:9], sample_weight=[1] + [0] * 8)
+    assert singly.classes_.tolist() == [0, 1, 5]
+    assert (singly.predict_proba(X)[:, 2] == 0).all()  # it waits
+    for model in (singly, copy):
+        model.partial_fit(x[20:30], y[20:30])
+        assert model.predict_proba(X)[:, 2].min() > 0
+    assert np.array_equal(singly.predict_proba(X), copy.predict_proba(X))
+
+
 def test_effort_may_change_between_calls():
     model = tiny().fit(*some(0, 1))
     before = {name: value.clone() for name, value in model.net_.named_parameters()}
@@ -227,19 +291,28 @@ def test_effort_may_change_between_calls():
         (lambda model, x, y: model.partial_fit(x, y, classes=[0, 1]), "classes lack 2"),
         (lambda model, x, y: model.fit(x, y / 7), "continuous"),
         (lambda model, x, y: model.partial_fit(x, y.astype(str)), "all of them as numbers"),
-        (lambda model, x, y: model.partial_fit(x[:1], y[:1]), "1 sample"),
+        (lambda model, x, y: clone(model).fit(x[:1], y[:1]), "1 sample"),
+        (lambda model, x, y: model.fit(x, y, sample_weight=y * 0), "weights are zero"),
+        (lambda model, x, y: model.fit(x, y, sample_weight=np.eye(len(y))[0]), "1 sample"),
+        (lambda model, x, y: model.partial_fit(x, y, sample_weight=y - 1), "at least 0"),
+        (lambda model, x, y: model.partial_fit(x, y, sample_weight=[1, 2]), "one for each"),
+        (
+            lambda model, x, y: clone(model).set_params(optimiser="adm").fit(x, y),
+            "did you mean adam",
+        ),
+        (lambda model, x, y: clone(model).set_params(schedule="flat").fit(x, y), "schedule"),
         (lambda model, x, y: model.partial_fit(x[:5], y[:4]), "inconsistent numbers of samples"),
         (lambda model, x, y: model.predict(x[0]), "1 dimensions"),
         (lambda model, x, y: model.predict(x.reshape(-1, 1, 8, 8)), "the model takes .64"),
         (lambda model, x, y: model.fit(x.reshape(-1, 1, 8, 8)[:1], y[:1]), "1 sample"),
-        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "lr -1.0: it must"),
+        (lambda model, x, y: clone(model).set_params(lr=-1).fit(x, y), "^lr -1: "),
         (
             lambda model, x, y: clone(model).set_params(lr=1e30).fit(x, y),
             "not finite .* lower",
         ),
-        (lambda model, x, y: clone(model).set_params(epochs=0).fit(x, y), "epochs 0: it must"),
-        (lambda model, x, y: clone(model).set_params(width=2.5).fit(x, y), "width 2.5: it must"),
-        (lambda model, x, y: clone(model).set_params(blocks="a").fit(x, y), "^blocks 'a': it must"),
+        (lambda model, x, y: clone(model).set_params(epochs=0).fit(x, y), "^epochs 0: "),
+        (lambda model, x, y: clone(model).set_params(width=2.5).fit(x, y), "^width 2.5: "),
+        (lambda model, x, y: clone(model).set_params(blocks="a").fit(x, y), "^blocks a: "),
         (
             lambda model, x, y: clone(model).set_params(augment="x").fit(as_images(x), y),
             "^augment 'x': it is either True or False",
@@ -250,7 +323,7 @@ def test_effort_may_change_between_calls():
         ),
         (lambda model, x, y: clone(model).set_params(memory=0).fit(x, y), "^memory 0: "),
         (lambda model, x, y: clone(model).set_params(method="er-b").fit(x, y), "did you mean er"),
-        (lambda model, x, y: clone(model).set_params(hyper=3).fit(x, y), "hyper 3: give a mapping"),
+        (lambda model, x, y: clone(model).set_params(hyper=3).fit(x, y), "^hyper 3: "),
         (
             lambda model, x, y: clone(model).set_params(device="gpu").fit(x, y),
             "device gpu: give",

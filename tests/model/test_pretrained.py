@@ -296,7 +296,7 @@ def test_the_card_names_the_backbone_and_its_licence(known):
     assert "tiny, pretrained and frozen" in card
     assert "MIT" in card
     assert "the middle 100% of the centre square's side" in card
-    assert "scaled to fit the held-out images" in card
+    assert "fits the held-out images" in card
 
 
 HOSTILE = {

@@ -106,6 +106,7 @@ def test_a_report_is_tables_figures_and_the_page(tmp_path, pilot):
     assert {p.name for p in folder.iterdir()} == {
         *tables,
         "figures",
+        "leaderboard.html",
         "measurements.csv",
         "runs.csv",
         files.WRITTEN,

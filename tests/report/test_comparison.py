@@ -23,7 +23,7 @@ def test_a_gain_is_the_mean_of_differences_within_seeds():
     # Student's t of two degrees, 4.303, times the deviation 0.5 over √3.
     assert acc.difference.low == pytest.approx(10.5 - 4.3027 * 0.5 / 3**0.5, abs=1e-3)
     assert str(comparison) == (
-        "er-bnt against er: ACC +10.5 (95% interval 9.3 to 11.7), BWT +10.5 (95% interval 9.3 to "
+        "ER-BNT against ER: ACC +10.5 (95% interval 9.3 to 11.7), BWT +10.5 (95% interval 9.3 to "
         "11.7), paired over 3 seeds; the intervals of ACC and BWT are above zero."
     )
 
@@ -76,9 +76,9 @@ def test_the_picture_has_old_and_newest_classes_of_every_method():
     ]
     figure = old_and_new(group([*records, *runs("joint", [80.0, 82.0], memory=None)]))
     drawn = {(row["label"], row["part"]): row for row in figure.rows}
-    assert drawn["er", "old classes"]["acc"] == pytest.approx(20.5)
-    assert drawn["er", "old classes"]["high"] == pytest.approx(20.5 + 0.5**0.5)
-    assert drawn["er", "newest classes"]["acc"] == 97.0
-    assert drawn["joint", "old classes"]["acc"] == 81.0
+    assert drawn["ER", "old classes"]["acc"] == pytest.approx(20.5)
+    assert drawn["ER", "old classes"]["high"] == pytest.approx(20.5 + 0.5**0.5)
+    assert drawn["ER", "newest classes"]["acc"] == 97.0
+    assert drawn["Joint Training", "old classes"]["acc"] == 81.0
     assert {row["seeds"] for row in figure.rows} == {2}
     assert figure.spec["layer"]

@@ -197,7 +197,7 @@ def test_names_of_a_user_are_text_and_nothing_else():
         root = ElementTree.fromstring(text)
         assert "<script" not in text
         kinds = {element.tag.split("}")[1] for element in root.iter()}
-        assert kinds <= {"svg", "g", "rect", "text", "tspan", "path", "polygon"}
+        assert kinds <= {"svg", "style", "g", "rect", "text", "tspan", "path", "polygon"}
     assert any("</script>" in text for text in texts(drawn))
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from bntricks.paper import load_study, study_names
+from bntricks.report.build import build
 from bntricks.report.figures.lines import apart, cost, curves, over_memory, over_share, per_task
-from bntricks.report.figures.looks import GREY, MOST_EMPHASISED, colour, looks
+from bntricks.report.figures.looks import COLOURS, HUES, PAPER, SPARE, colour
 from bntricks.report.figures.panels import task_lines
 from bntricks.report.files import offline
 from bntricks.report.groups import group
@@ -50,7 +51,7 @@ def test_acc_over_the_size_of_the_memory_is_a_line_for_each_method():
     trained = [run for size in (200, 500, 1000) for run in runs("er", [size / 20], memory=size)]
     figure = over_memory(group([*trained, *runs("sgd", [9.0], memory=None)]))
     drawn = [(row["label"], row["memory"], row["acc"]) for row in figure.rows]
-    assert drawn == [("er", 200, 10.0), ("er", 500, 25.0), ("er", 1000, 50.0)]
+    assert drawn == [("ER", 200, 10.0), ("ER", 500, 25.0), ("ER", 1000, 50.0)]
     assert over_memory(group(runs("er", [1.0, 2.0]))) is None
 
 
@@ -67,9 +68,9 @@ def test_acc_over_the_share_of_phi_is_of_the_runs_that_were_probed_for_it():
     figure = over_share(group(trained))
     drawn = [(r["label"], r["share"], r["acc"], r["old"], r["seeds"]) for r in figure.rows]
     assert drawn == [
-        ("er", 0.0, 32.0, 22.0, 2),
-        ("er", 0.5, 52.0, 42.0, 2),
-        ("er", 1.0, 40.0, 30.0, 1),
+        ("ER", 0.0, 32.0, 22.0, 2),
+        ("ER", 0.5, 52.0, 42.0, 2),
+        ("ER", 1.0, 40.0, 30.0, 1),
     ]
     assert figure.spec["description"].startswith("ACC over the share of φ, Seq-CIFAR-10.")
     assert over_share(group([probed(2), a_run("er-bnt")])) is None
@@ -79,7 +80,7 @@ def test_each_task_over_time_leaves_out_what_was_tested_once():
     joint = a_run("joint", r=[[None, None], [85.0, 95.0]], memory=None)
     figure = task_lines(group([a_run(r=[[80.0, None], [40.0, 60.0]]), joint]))
     drawn = [(row["label"], row["task"], row["after"], row["acc"]) for row in figure.rows]
-    assert drawn == [("er", 1, 1, 80.0), ("er", 1, 2, 40.0), ("er", 2, 2, 60.0)]
+    assert drawn == [("ER", 1, 1, 80.0), ("ER", 1, 2, 40.0), ("ER", 2, 2, 60.0)]
     assert task_lines(group([joint])) is None
 
 
@@ -88,59 +89,94 @@ def test_cost_is_drawn_only_where_methods_differ_in_it():
     assert cost(group([*runs("er", [50.0]), a_run("er-bnt", forwards_per_step=3.0)])) is not None
 
 
+def looks(*records):
+    return {each.method: each.look for each in group(records)}
+
+
 def test_a_method_has_one_colour_whatever_stands_beside_it():
-    alone = looks(group(runs("er-cur+buf", [50.0])))
-    beside = looks(group([a_run(name) for name in ("er", "er-cur+buf", "mine", "gem")]))
+    alone = looks(*runs("er-cur+buf", [50.0]))
+    beside = looks(*(a_run(f"m{index}") for index in range(20)), a_run("er-cur+buf"), a_run("gem"))
     assert alone["er-cur+buf"].colour == beside["er-cur+buf"].colour == colour("er-cur+buf")
-    assert beside["mine"].colour == colour("mine") == colour("mine-bnt")
+    assert {beside[f"m{index}"].colour for index in range(20)} <= {*SPARE}
+    assert colour("mine") == colour("mine-bnt")
+
+
+def test_a_method_has_the_same_look_in_every_figure_of_a_report():
+    trained = [a_run(method, epochs=n) for method in ("er", "er-bnt", "mine") for n in range(1, 8)]
+    (part,) = build(trained).streams
+    drawn = {}
+    for figure in part.figures:
+        for name, look in scales(figure.spec).items():
+            drawn.setdefault(name, set()).add(look)
+    assert len(drawn) == 12
+    assert all(len(each) == 1 for each in drawn.values())
+
+
+def scales(spec):
+    """Colours by name in the scales of a spec."""
+    found = {}
+    for layer in spec.get("layer", ()):
+        scale = layer["encoding"].get("color", {}).get("scale")
+        found |= dict(zip(scale["domain"], scale["range"], strict=True)) if scale else {}
+    return found
+
+
+def test_no_two_methods_share_a_colour():
+    named = [*COLOURS.values(), *SPARE, *(hue for pair in HUES.values() for hue in pair)]
+    assert len({*named}) == len(named)
+
+
+@pytest.mark.parametrize("ground", [PAPER, "#14181d"])
+def test_colours_are_seen_on_light_and_dark_pages(ground):
+    for own in {*COLOURS.values(), *SPARE, *(hue for pair in HUES.values() for hue in pair)}:
+        assert contrast(own, ground) > 2.4, own
+
+
+def contrast(one, other):
+    dark, light = sorted(map(luminance, (one, other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_a_pair_shares_its_shape_and_differs_in_its_dash():
-    own = looks(group([a_run(name) for name in ("er", "er-bnt", "der++", "der++-bnt")]))
+    own = looks(*(a_run(name) for name in ("er", "er-bnt", "der++", "der++-bnt")))
     assert own["er"].shape == own["er-bnt"].shape != own["der++"].shape
     assert own["er"].dash != own["er-bnt"].dash
 
 
-def test_grey_methods_differ_in_shape():
-    baselines = ("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss")
-    pairs = [f"{name}{form}" for name in ("er", "der++", "icarl") for form in ("", "-bnt")]
-    own = looks(group([a_run(name) for name in (*baselines, *pairs)]))
-    assert {own[name].colour for name in baselines} == {GREY}
-    assert len({own[name].shape for name in baselines}) == len(baselines)
+def test_the_first_eight_families_differ_in_shape():
+    names = ("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss", "er")
+    own = looks(*(a_run(name) for name in names))
+    assert len({look.shape for look in own.values()}) == len(names)
 
 
-def test_at_most_eight_are_emphasised_and_pairs_before_others():
-    names = [f"m{index}" for index in range(12)]
-    own = looks(group([a_run(name) for name in (*names, "er", "er-bnt")]))
-    assert sum(look.emphasised for look in own.values()) == MOST_EMPHASISED
-    assert own["er"].emphasised
-    assert own["er-bnt"].emphasised
-    assert {own[name].colour for name in names if not own[name].emphasised} == {GREY}
+def test_variants_of_a_method_that_is_alone_differ_in_colour():
+    groups = group(a_run(lr=lr) for lr in (0.03, 0.1, 0.2))
+    assert len({each.look.colour for each in groups}) == 3
 
 
-def test_of_very_many_lines_the_emphasised_ones_are_on_top_and_alone_have_bands():
-    trained = [a_run(f"m{index}", seed) for index in range(20) for seed in (0, 1)]
-    groups = group(trained)
-    emphasised = {label for label, look in looks(groups).items() if look.emphasised}
-    spec = curves(groups).spec
-    assert set(spec["layer"][0]["transform"][-1]["filter"]["oneOf"]) == emphasised
-    rows = spec["datasets"][spec["layer"][1]["data"]["name"]]
-    drawn = [row["label"] in emphasised for row in rows]
-    assert drawn == sorted(drawn)
-
-
-def test_of_many_variants_each_method_keeps_one_with_its_colour():
-    trained = [a_run(name, epochs=n) for name in ("er", "er-bnt", "gem-like") for n in (9, 5, 50)]
-    own = looks(group([*trained, *(a_run("er", lr=lr) for lr in (0.1, 0.2, 0.3, 0.4))]))
-    for method in ("er", "er-bnt", "gem-like"):
-        shown = [
-            label for label, look in own.items() if look.emphasised and label.startswith(method)
-        ]
-        assert shown, method
+def test_of_many_rows_a_dozen_is_drawn_of_one_protocol_and_pairs_first():
+    names = ("er", "er-bnt", *(f"m{index}" for index in range(14)))
+    trained = [*(a_run(name, epochs=2) for name in names), *(a_run(epochs=n) for n in range(3, 30))]
+    (part,) = build(trained).streams
+    drawn = [each for each in part.groups if each.drawn]
+    assert len(drawn) == 12
+    assert {each.knobs["epochs"] for each in drawn} == {2}
+    assert {"er", "er-bnt"} <= {each.method for each in drawn}
+    curve = part.figures[0]
+    assert len({row["label"] for row in curve.rows}) == len(part.groups) == 43
+    named = set(scales(curve.spec))
+    assert len(named) == 12
+    assert {"ER", "ER-BNT"} <= named < {"ER", "ER-BNT", *(f"m{index}" for index in range(14))}
+    assert curve.title.endswith("Seq-CIFAR-10 (epochs 2)")
 
 
 @pytest.mark.parametrize("name", study_names())
-def test_no_two_coloured_methods_of_a_study_share_a_colour(name):
+def test_no_two_methods_of_a_study_share_a_colour(name):
     colours = [colour(method) for method in load_study(name).methods]
-    coloured = [each for each in colours if each != GREY]
-    assert len(set(coloured)) == len(coloured)
+    assert len(set(colours)) == len(colours)

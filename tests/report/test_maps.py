@@ -114,7 +114,7 @@ def test_a_map_of_another_training_than_its_record_is_refused(tmp_path):
 def test_statistics_are_two_panels_of_the_first_seed_with_their_numbers(runs):
     figure, _ = maps_of(runs)
     assert figure.name == "map-statistics-seq-cifar10"
-    assert figure.title == "Balanced and biased statistics, Seq-CIFAR-10, er-bnt, seed 0"
+    assert figure.title == "Balanced and biased statistics, Seq-CIFAR-10, ER-BNT, seed 0"
     assert "goes from 55.0% to 75.0%" in figure.text
     panels = ["balanced φ: ACC 70.0%", "biased φ: ACC 55.0%"]
     assert [row["panel"] for row in figure.rows] == [p for p in panels for _ in LABELS]
@@ -129,7 +129,7 @@ def test_statistics_are_two_panels_of_the_first_seed_with_their_numbers(runs):
 def test_overlap_has_three_panels_of_the_first_seed_that_has_all(runs):
     _, figure = maps_of(runs)
     assert figure.name == "map-overlap-seq-cifar10"
-    assert figure.title.endswith("Seq-CIFAR-10, er and er-bnt, seed 1")
+    assert figure.title.endswith("Seq-CIFAR-10, ER and ER-BNT, seed 1")
     assert "before the last of them was learned, by the run with ER" in figure.text
     titles = list(dict.fromkeys(row["panel"] for row in figure.rows))
     assert titles == ["before task 2 (ER)", "after it with ER", "after it with ER-BNT"]

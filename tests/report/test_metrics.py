@@ -49,7 +49,7 @@ def test_a_table_has_the_columns_that_were_chosen_and_a_dash_where_nothing_was_m
     assert table.columns[2:5] == ("Forward transfer", "ACC", "Paper ACC")
     assert "BWT" not in table.columns
     texts = {row[1].text: row[2].text for row in table.rows}
-    assert texts == {"er": "10.00", "er-bnt": "–"}
+    assert texts == {"ER": "10.00", "ER-BNT": "–"}
     assert table.numeric(2)
     assert [row["Forward transfer"] for row in to_json(table)["rows"]] == [10.0, None]
 
@@ -140,4 +140,4 @@ def test_with_many_classes_the_picture_is_of_tasks(monkeypatch):
     monkeypatch.setattr("bntricks.report.figures.confusion.CLASSES_UP_TO", 3)
     [part] = build([confused()]).streams
     shares = {(row["true"], row["predicted"]): row["share"] for row in part.figures[-1].rows}
-    assert shares == {("1", "1"): 100.0, ("2", "2"): 100.0}
+    assert shares == {("1", "1"): 100.0, ("2", "2"): 100.0, ("1", "2"): 0.0, ("2", "1"): 0.0}

@@ -1,5 +1,7 @@
 """What a report opens with."""
 
+import re
+
 from bntricks.paper import load_study
 from bntricks.report.build import build
 from bntricks.report.page.page import report_html
@@ -22,8 +24,8 @@ def test_what_is_missing_is_named():
     trained = [run for run in study_runs("pilot", seeds=6) if run.method != "er-cur+prev"]
     short = [run for run in trained if run.method != "er" or run.seed < 2]
     assert build(short, PILOT, "lite").overview.missing == (
-        "Seq-CIFAR-10: no runs of er-cur+prev.",
-        "Seq-CIFAR-10: 2 of 6 seeds of er.",
+        "Seq-CIFAR-10: no runs of ER-Cur+Prev.",
+        "Seq-CIFAR-10: 2 of 6 seeds of ER.",
     )
     few = build(study_runs("pilot", seeds=3), PILOT, "lite")
     assert few.overview.missing == ("Seq-CIFAR-10: 3 of 6 seeds of every row.",)
@@ -48,7 +50,9 @@ def test_a_study_of_what_the_paper_leaves_open_is_headed_by_that():
 
 def test_the_page_has_a_mark_for_each_claim():
     html = report_html(build(study_runs("pilot"), PILOT, "lite"))
-    assert html.count('<a href="#verdicts" title=') == len(PILOT.claims)
+    linked = re.findall(r'<a href="#(verdict-table-\d+)" title=', html)
+    assert sorted(linked) == sorted(re.findall(r'<tr id="(verdict-table-\d+)"', html))
+    assert len(linked) == len(PILOT.claims)
     assert 'class="suggested"' in html or 'class="doubtful"' in html
 
 

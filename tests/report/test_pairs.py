@@ -3,7 +3,6 @@
 import pytest
 
 from bntricks.errors import UserError
-from bntricks.report.figures.looks import looks
 from bntricks.report.groups import group
 from bntricks.report.pairs import compare, labelled, write_page
 from bntricks.report.statistics import estimate
@@ -32,7 +31,7 @@ def test_runs_are_paired_by_seed_and_a_minus_b(tmp_path):
         (1.0, 90.0),
         (2.0, pytest.approx(155 / 3)),
     ]
-    assert {row["label"] for row in pair.figures[0].rows} == {"A: er-bnt", "B: er"}
+    assert {row["label"] for row in pair.figures[0].rows} == {"A: ER-BNT", "B: ER"}
 
 
 def test_a_small_p_is_not_zero(tmp_path):
@@ -47,7 +46,7 @@ def test_folders_of_several_methods_are_paired_by_method(tmp_path):
     a = written(tmp_path / "a", *runs("er", [50.0, 51.0]), *runs("gem", [40.0]))
     b = written(tmp_path / "b", *runs("er", [40.0, 42.0], lr=0.1), *runs("sgd", [10.0], lr=0.1))
     [pair] = compare(a, b)
-    assert pair.title == "er on Seq-CIFAR-10"
+    assert pair.title == "ER on Seq-CIFAR-10"
     with pytest.raises(UserError, match="no method and stream in common"):
         compare(a, written(tmp_path / "c", a_run("fdr"), a_run("gss")))
     mixed = written(tmp_path / "d", a_run("er"), a_run("er", lr=0.1), a_run("gem"))
@@ -79,5 +78,5 @@ def test_the_page_shows_both_sides_and_escapes_their_names(tmp_path):
 
 def test_two_sets_of_one_method_look_different():
     a, b = (group(runs("er", [50.0], lr=lr))[0] for lr in (0.1, 0.2))
-    first, second = looks(labelled((a, b))).values()
-    assert first != second
+    first, second = labelled((a, b))
+    assert first.look != second.look

@@ -124,13 +124,13 @@ def test_one_run_with_two_results_is_an_error():
 @pytest.mark.parametrize(
     ("a", "b", "labels"),
     [
-        ({"epochs": 2}, {"epochs": 5}, ["er (epochs 2)", "er (epochs 5)"]),
-        ({"memory": 500}, {"memory": 200}, ["er (memory 200)", "er (memory 500)"]),
-        ({"memory": None}, {"memory": 200}, ["er (memory 200)", "er (memory none)"]),
-        ({"hyper": {"a": 1}}, {"hyper": {"a": 2}}, ["er (a 1.0)", "er (a 2.0)"]),
-        ({}, {"as_published": True}, ["er", "er (as published)"]),
-        ({"fingerprint": "x"}, {"fingerprint": "y"}, ["er (data x)", "er (data y)"]),
-        ({"tasks": ["a,b"]}, {"tasks": None}, ["er", "er (tasks a,b)"]),
+        ({"epochs": 2}, {"epochs": 5}, ["ER (epochs 2)", "ER (epochs 5)"]),
+        ({"memory": 500}, {"memory": 200}, ["ER (memory 200)", "ER (memory 500)"]),
+        ({"memory": None}, {"memory": 200}, ["ER (memory 200)", "ER (memory none)"]),
+        ({"hyper": {"a": 1}}, {"hyper": {"a": 2}}, ["ER (a 1.0)", "ER (a 2.0)"]),
+        ({}, {"as_published": True}, ["ER", "ER (as published)"]),
+        ({"fingerprint": "x"}, {"fingerprint": "y"}, ["ER (data x)", "ER (data y)"]),
+        ({"tasks": ["a,b"]}, {"tasks": None}, ["ER", "ER (tasks a,b)"]),
     ],
 )
 def test_protocols_are_kept_apart_and_labelled(a, b, labels):
@@ -147,22 +147,22 @@ def test_methods_of_one_protocol_go_by_their_names_in_the_papers_order():
         a_run("er"),
         a_run("sgd", memory=None),
     ]
-    assert [g.label for g in group(records)] == ["sgd", "er", "er-bnt", "der++", "zeta"]
+    assert [g.label for g in group(records)] == ["SGD", "ER", "ER-BNT", "DER++", "zeta"]
 
 
 def test_a_protocol_that_differs_between_methods_is_told():
     groups = group([a_run("er", epochs=2), a_run("er-bnt", epochs=5), a_run("gem", epochs=5)])
-    assert [g.label for g in groups] == ["gem", "er (epochs 2)", "er-bnt"]
+    assert [g.label for g in groups] == ["GEM", "ER (epochs 2)", "ER-BNT"]
     assert [g.variant for g in groups] == ["", "epochs 2", ""]
     halves = group([a_run("er", epochs=2), a_run("er-bnt", epochs=5)])
-    assert [g.label for g in halves] == ["er (epochs 2)", "er-bnt (epochs 5)"]
+    assert [g.label for g in halves] == ["ER (epochs 2)", "ER-BNT (epochs 5)"]
 
 
 def test_data_is_told_apart_by_its_size_or_else_by_its_fingerprint():
     whole, cut = a_run(fingerprint="a" * 16), a_run(fingerprint="b" * 16, cut_down=True)
-    assert [g.label for g in group([whole, cut])] == ["er (200 images)", "er (50000 images)"]
+    assert [g.label for g in group([whole, cut])] == ["ER (200 images)", "ER (50000 images)"]
     other = a_run(fingerprint="c" * 16)
-    assert [g.label for g in group([whole, other])] == ["er (data aaaaaaaa)", "er (data cccccccc)"]
+    assert [g.label for g in group([whole, other])] == ["ER (data aaaaaaaa)", "ER (data cccccccc)"]
 
 
 def test_the_best_is_the_best_of_its_own_protocol():
@@ -178,9 +178,9 @@ def test_the_best_is_the_best_of_its_own_protocol():
         a_run("er", final=90.0, stream="seq-cifar100"),
     ]
     table = results_table(group(records))
-    method, acc = map(table.columns.index, ("Method", "ACC"))
-    marked = [row[method].text for row in table.rows if row[acc].bold]
-    assert marked == ["er-bnt (memory 200)", "er-bnt (memory 500)"]
+    method, memory, acc = map(table.columns.index, ("Method", "Memory", "ACC"))
+    marked = [(row[method].text, row[memory].text) for row in table.rows if row[acc].bold]
+    assert marked == [("ER-BNT", "200"), ("ER-BNT", "500")]
 
 
 def test_runs_of_other_numbers_of_tasks_are_no_group():

@@ -78,9 +78,9 @@ def test_cut_down_data_is_labelled_in_its_row_in_every_format():
 
 def test_protocols_are_not_averaged_and_the_table_says_so():
     table = results(*runs("er", [50], epochs=2), *runs("er", [60], epochs=5))
-    assert [(r["Method"], r["ACC"]) for r in cells(table)] == [
-        ("er (epochs 2)", "50.00"),
-        ("er (epochs 5)", "60.00"),
+    assert [(r["Method"], r["Epochs"], r["ACC"]) for r in cells(table)] == [
+        ("ER", "2", "50.00"),
+        ("ER", "5", "60.00"),
     ]
     assert "Several protocols on Seq-CIFAR-10" in " ".join(table.notes)
     assert "epochs 2 or 5 (paper: 50)" in " ".join(table.notes)
@@ -191,7 +191,7 @@ def test_claims_become_rows_with_both_differences():
         records += runs(method, finals, cut_down=True, **knobs)
     judgements = verdicts(study, "lite", group(records))
     table = verdict_table(judgements, "(cut-down data)")
-    by_sides = [r for r in cells(table) if r["Compared"] == "er-bnt − er" and r["Metric"] == "ACC"]
+    by_sides = [r for r in cells(table) if r["Compared"] == "ER-BNT − ER" and r["Metric"] == "ACC"]
     row = next(r for r in by_sides if r["Verdict"] == "suggested")
     assert row["Ours (cut-down data)"] == "10.17"
     assert row["Paper"] == "10.46"

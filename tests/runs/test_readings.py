@@ -57,7 +57,7 @@ def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
     assert record.already_there
     assert list(record.readings) == list(READINGS)
     assert read(record.path / "record.json").readings == record.readings
-    assert [each.label for each in group([record])] == ["er"]
+    assert [each.label for each in group([record])] == ["ER"]
     groups = group(load_records(out))
     assert [each.label for each in groups] == [
         "er",

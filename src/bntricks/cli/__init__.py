@@ -27,6 +27,7 @@ from bntricks.cli import (  # noqa: F401 (they register themselves)
     learn,
     lists,
     predict,
+    recalibrate,
     run,
     status,
     study,

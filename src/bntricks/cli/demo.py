@@ -25,7 +25,6 @@ from bntricks.cli.printing import print_json, raise_failures, spread
 from bntricks.runs.config import Config
 
 if TYPE_CHECKING:
-    from bntricks.doctor import Diagnosis
     from bntricks.report.build import Report
     from bntricks.report.comparison import Comparison
     from bntricks.runs.record import Record
@@ -53,10 +52,6 @@ QUESTION = (
 TASKS = "The tasks, in the order they were learned; the network saw them at 14 pixels a side."
 PICTURES = 2
 """Shown of each class."""
-EXAMINED = (
-    "The two networks of the first seed, after the last task. φ of balanced data is estimated on "
-    "the training images of all tasks; accuracy is measured on the test images."
-)
 
 
 @app.command
@@ -100,7 +95,7 @@ def demo(
     configs = plan(seeds=seeds, quick=quick, own_order=own_order)
     with board(configs) as sink:
         # Whatever else is in BNT_DATA: a demo's numbers are those of the embedded images.
-        request = Request(data=EMBEDDED, out=out, probe="phi", keep_network=True)
+        request = Request(data=EMBEDDED, out=out, probe="phi")
         results = sweep(configs, request, workers=workers, sink=sink)
     records = [result for result in results if not isinstance(result, Failure)]
     note = "too short to show the effect; run without --quick" if quick else None
@@ -181,41 +176,17 @@ def show(records: Sequence[Record], out: Path, note: str | None) -> None:
     ]
     title = f"{STREAM}, mean ± standard deviation"
     console.show(["method", "seeds", "ACC", "BWT", "forwards/step"], cells, title=title)
-    gains, diagnoses = comparison(records), examine(records)
+    gains = comparison(records)
     if gains is not None:
         console.say(f"\n{gains}\n{about_order(records)}")
-    for method, diagnosis in diagnoses.items():
-        console.say(f"{method}: {diagnosis.verdict.headline}")
-    page = write_page(records, gains, diagnoses, out)
+    page = write_page(records, gains, out)
     if note:
         console.say(f"({note})")
     console.say(f"results in {out}/, page written to {page}")
 
 
-def examine(records: Sequence[Record]) -> dict[str, Diagnosis]:
-    """Diagnose the two compared methods, in the first seed that both have."""
-    from bntricks.doctor.model import examine_run
-    from bntricks.runs.resolve import resolve
-    from bntricks.streams.sources.fashion import EMBEDDED
-
-    by_run = {(record.method, record.seed): record for record in records}
-    for seed in sorted({record.seed for record in records}):
-        pair = [by_run.get((method, seed)) for method in reversed(COMPARED)]
-        runs = [record for record in pair if record is not None]
-        if len(runs) == len(COMPARED):
-            stream, _ = resolve(runs[0].config, EMBEDDED)
-            return {record.method: examine_run(record, stream) for record in runs}
-    return {}
-
-
-def write_page(
-    records: Sequence[Record],
-    gains: Comparison | None,
-    diagnoses: dict[str, Diagnosis],
-    out: Path,
-) -> Path:
-    """Write the report, with the outcome, the images, the explorer and the diagnosis before it."""
-    from bntricks.doctor.page import side_by_side_html
+def write_page(records: Sequence[Record], gains: Comparison | None, out: Path) -> Path:
+    """Write the report, with the outcome, the images and the explorer before it."""
     from bntricks.report.build import build
     from bntricks.report.comparison import old_and_new
     from bntricks.report.explorer.page import section
@@ -236,10 +207,6 @@ def write_page(
         opening.append(replace(explorer, content=shown + explorer.content))
     picture = old_and_new(sorted(report.groups, key=lambda each: METHODS.index(each.method)))
     opening.append(Section("old-and-new-section", "Old and new classes", figure_html(picture)))
-    if diagnoses:
-        title = f"What φ costs {' and '.join(diagnoses)}"
-        content = f"<p>{escape(EXAMINED)}</p>{side_by_side_html(diagnoses)}"
-        opening.append(Section("doctor", title, content))
     return write(report, out, opening, [picture])
 
 

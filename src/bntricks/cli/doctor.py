@@ -1,11 +1,11 @@
-"""`bnt diagnose` and `bnt recalibrate`: what BatchNorm costs a model, and the repair."""
+"""`bnt diagnose`: what BatchNorm costs a model. `bnt recalibrate` has the same options to select a
+model and images."""
 
 from __future__ import annotations
 
 import json as encoding
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,18 +15,11 @@ from pydantic import Field, field_validator
 
 from bntricks.cli import console
 from bntricks.cli.adopt import Numbers, image_input, is_file, listed_classes
-from bntricks.cli.app import Device, Imports, Json, Names, Switch, Threads, app, import_all
-from bntricks.cli.models import (
-    SkipUnreadable,
-    check_page,
-    check_target,
-    open_model,
-    prepare,
-    recorded_command,
-)
-from bntricks.cli.printing import print_json, stdout_reserved
+from bntricks.cli.app import Device, Imports, Json, Names, Threads, app, import_all
+from bntricks.cli.models import SkipUnreadable, check_page, open_model, prepare, recorded_command
+from bntricks.cli.printing import stdout_reserved
 from bntricks.errors import UserError
-from bntricks.files import command_line, held, quoted, shown
+from bntricks.files import command_line, quoted, shown
 from bntricks.options import Options
 from bntricks.runs.config import class_names
 
@@ -35,6 +28,15 @@ if TYPE_CHECKING:
 
     from bntricks.doctor.groups import BatchesByGroup
     from bntricks.doctor.images import Photos
+    from bntricks.doctor.preprocessing import InputChange, Normalisation
+
+    Opened = tuple[
+        nn.Module,
+        BatchesByGroup,
+        Sequence[str],
+        Normalisation | None,
+        Callable[[Path], None],
+    ]
 
 
 class Selection(Options):
@@ -49,8 +51,8 @@ class Selection(Options):
     """A network of your own: package.module:function, called without arguments. It is imported
     and run."""
     weights: Path | None = None
-    """Its weights: safetensors, or a state dict saved by torch.save [default: those that --net
-    returns it with]."""
+    """Its weights: safetensors, or a checkpoint saved by torch.save, also one of Lightning, timm or
+    a compiled network [default: those that --net returns it with]."""
     classes: str | None = None
     """Its classes in the order of its outputs, as a file with a name on each line, as 'cat,dog', or
     as a JSON list [default: the class folders, sorted]."""
@@ -59,8 +61,8 @@ class Selection(Options):
     image_size: Annotated[int, Field(ge=8, le=1024)] | None = None
     """Side of its images [default: what --preprocessing says, or 224]."""
     mean: Numbers = ()
-    """Mean of its pixels in [0, 1], three values, or one for grey images: `--mean 0.5 --std 0.5`
-    makes images grey [default: ImageNet's]."""
+    """Mean of the pixels in [0, 1] that it was trained with, three values, or one for grey images:
+    `--mean 0.5 --std 0.5` makes images grey. Required, unless --preprocessing says it."""
     std: Numbers = ()
     """Their standard deviation, likewise."""
     images_per_class: Annotated[int, Field(ge=2)] | None = None
@@ -116,10 +118,17 @@ def diagnose(
     from bntricks.report.tables.table import to_rich
 
     if out is not None:
-        check_page(out, inputs=_inputs(model, selection))
+        check_page(out, inputs=inputs_of(model, selection))
     with stdout_reserved(), console.reporting() as report:
-        net, images, classes, _ = _open(model, selection)
-        diagnosis = examine(net, images, size=selection.batch, report=report)
+        net, images, classes, normalised, _ = opened(model, selection)
+        diagnosis = examine(
+            net,
+            images,
+            normalised=normalised,
+            check_input=normalised is not None,  # a MODEL has its own
+            size=selection.batch,
+            report=report,
+        )
     if out is not None:
         diagnosis.write_page(out, command=command_line(["bnt", *sys.argv[1:]]))
     if json:
@@ -131,104 +140,19 @@ def diagnose(
         fitting = [classes[label] for label in diagnosis.fitting_order]
         order = quoted(encoding.dumps(fitting, ensure_ascii=False))
         console.say(f"an order of classes that fits the answers: --classes {order}")
+    if diagnosis.input_change is not None:
+        console.say(f"a normalisation that fits: {flags(diagnosis.input_change)}")
     if out is not None:
         console.say(f"page written to {shown(out)}")
 
 
-@app.command
-def recalibrate(
-    model: Path | None = None,
-    /,
-    *,
-    selection: Annotated[Selection, Parameter(name="*")],
-    out: Path,
-    shrink: Switch = False,
-    force: Switch = False,
-    anyway: Switch = False,
-    json: Json = False,
-) -> None:
-    """Set a model's statistics to those of balanced data.
-
-    The model is written to a new file. Half of the images estimate its running statistics, the
-    other half measure the gain. Weights stay as they are.
-
-    Examples:
-
-    - `bnt recalibrate model.safetensors --data photos --out balanced.safetensors`
-
-    Parameters
-    ----------
-    model
-        A model that bnt saved, unless --net brings one of your own.
-    out
-        The new file; safetensors of the state dict for a network of your own.
-    shrink
-        Move the statistics only a share of the way, chosen by accuracy on the half that estimates
-        them: for few images.
-    force
-        Replace the file if it is there already.
-    anyway
-        Write the file even if classes measurably lose (old ones, those of one group, the newest,
-        or all together), or if the outputs seem to be in the wrong order.
-    json
-        Print what was gained as one JSON object.
-    """
-    from bntricks.doctor import repair
-    from bntricks.doctor.verdict import losing, order_warning
-
-    check_target(out, inputs=_inputs(model, selection), force=force)
-    with stdout_reserved(), console.reporting() as report:
-        net, images, _, save = _open(model, selection, moves=True)
-        repaired = repair(net, images, shrink=shrink, size=selection.batch, report=report)
-    before, after, order = repaired.before, repaired.after, repaired.order
-    changes = (
-        ("old", before.old, after.old, after.old_difference),
-        ("newest", before.newest, after.newest, after.newest_difference),
-        ("all", before.all, after.all, after.all_difference),
-    )
-    if order is not None and not anyway:
-        raise UserError(
-            f"the outputs seem to be in the wrong order: {order.accuracy:.1f}% of the samples are "
-            f"right, and {order.fitting_accuracy:.1f}% would be in another; nothing was written: "
-            "bnt diagnose names an order that fits, or add --anyway"
-        )
-    lost = losing(after)
-    if lost and not anyway:
-        raise UserError(
-            f"balanced statistics would cost accuracy: {', '.join(lost)}; nothing was written: "
-            "keep the file you have, or add --anyway"
-        )
-    with held(out, wait=True):
-        check_target(out, force=force)
-        save(out)
-    if json:
-        gained = {name: asdict(difference) for name, _, _, difference in changes}
-        print_json({"gained": gained, "share": repaired.share, "path": str(out)})
-        return
-    header = ["classes", "before, %", "after, %", "points", "95% interval"]
-    rows = [
-        [name, f"{was:.1f}", f"{now:.1f}", f"{difference.points:+.1f}", difference.interval]
-        for name, was, now, difference in changes
-    ]
-    console.show(header, rows)
-    if shrink:
-        console.say(f"φ is {100 * repaired.share:.0f}% of the way to the balanced statistics")
-    if not after.all_difference.sign:
-        console.say("no measurable change over all classes")
-    if order is not None:
-        console.say(order_warning(order))
-    if lost:
-        console.say(f"measurably worse: {', '.join(lost)}")
-    console.say(f"written to {shown(out)}")
-
-
-def _open(
-    model: Path | None, selection: Selection, *, moves: bool = False
-) -> tuple[nn.Module, BatchesByGroup, Sequence[str], Callable[[Path], None]]:
-    """Open the network, its images, its classes if given, and a function that writes it. A network
-    whose φ must not move is refused if it is to be recalibrated."""
+def opened(model: Path | None, selection: Selection, *, moves: bool = False) -> Opened:
+    """Open the network, its images, its classes and how pixels are normalised if these are given,
+    and a function that writes it. A network whose φ must not move is refused if it is to be
+    recalibrated."""
     from bntricks.doctor.model import model_images
-    from bntricks.doctor.user_network import open_network, save_weights
+    from bntricks.doctor.user_network import open_network
+    from bntricks.networks.weights import save_weights
 
     prepare(selection.device, selection.threads)
     import_all(selection.imports)
@@ -240,20 +164,29 @@ def _open(
                     "it describes a network of your own: leave it out, a MODEL has its own",
                     option=option,
                 )
-        opened = open_model(model, net=selection.net, device=selection.device)
-        if moves and opened.frozen is not None:
+        known = open_model(model, net=selection.net, device=selection.device)
+        if moves and known.frozen is not None:
             raise UserError(
                 f"{shown(model)} has a frozen backbone, and all it knows are features by the "
                 "statistics it has now: keep them, or tune the trunk, which decides about them"
             )
-        images = model_images(opened, _photos(selection), groups)
+        images = model_images(known, _photos(selection), groups)
         if moves:
-            opened.note("recalibrated", command=recorded_command())
-        return opened.net, images, [], partial(opened.save, memory=opened.metadata.with_memory)
+            known.note("recalibrated", command=recorded_command())
+        save = partial(known.save, memory=known.metadata.with_memory)
+        return known.net, images, [], None, save
     if model is not None or selection.net is None:
         raise UserError(
             "give either MODEL, or --net package.module:function, with --weights FILE unless the "
             "function returns a trained network"
+        )
+    if selection.preprocessing is None and not (selection.mean and selection.std):
+        raise UserError(
+            "it is required for a network of your own, with --std or by --preprocessing: with a "
+            "wrong one, statistics look wrong that are not; many networks for photographs were "
+            "trained with --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 (ImageNet), and pixels "
+            "from 0 to 1 are --mean 0 0 0 --std 1 1 1",
+            option="mean" if not selection.mean else "std",
         )
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
@@ -261,7 +194,7 @@ def _open(
     photos = _photos(selection)
     classes = photos.folders if selection.classes is None else listed_classes(selection.classes)
     console.complain(f"importing and running {selection.net}")
-    net, images = open_network(
+    net, images, checkpoint = open_network(
         selection.net,
         selection.weights,
         photos,
@@ -272,7 +205,14 @@ def _open(
         std=std,
         device=selection.device,
     )
-    return net, images, classes, partial(save_weights, net)
+    return net, images, classes, (mean, std), partial(save_weights, net, checkpoint)
+
+
+def flags(change: InputChange) -> str:
+    """Name the right normalisation by the options that give it."""
+    from bntricks.doctor.preprocessing import listed
+
+    return f"--mean {listed(change.mean or ())} --std {listed(change.std or ())}"
 
 
 def _photos(selection: Selection) -> Photos:
@@ -292,7 +232,7 @@ def _photos(selection: Selection) -> Photos:
     )
 
 
-def _inputs(model: Path | None, selection: Selection) -> list[Path | None]:
+def inputs_of(model: Path | None, selection: Selection) -> list[Path | None]:
     """List the files that the command reads, and must not overwrite."""
     inputs = [model, selection.weights, selection.data, selection.preprocessing]
     if selection.classes is not None and is_file(Path(selection.classes)):

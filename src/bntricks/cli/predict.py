@@ -106,8 +106,8 @@ def predict(
     prepare(device, threads)
     opened = open_model(model, net=net, device=device)
     shape = opened.metadata.shape
-    if opened.metadata.view is None or len(shape) != 3 or shape[0] != 3:
-        raise UserError(f"{shown(model)} does not take colour images: predict with it in Python")
+    if opened.metadata.view is None or len(shape) != 3 or shape[0] not in (1, 3):
+        raise UserError(f"{shown(model)} does not take images: predict with it in Python")
     files = find_images(images)
     if unknown is not None:
         threshold = _measured(opened, unknown, threshold, false_acceptance, skip_unreadable)

@@ -166,16 +166,13 @@ def _write(result: SearchResult, winner: str | None, again: str, out: Path) -> P
     """Write the report of all runs, with the search before it; return the page's path."""
     from bntricks.report.build import build
     from bntricks.report.files import write
-    from bntricks.report.search import heat_map, section
+    from bntricks.report.search import figures, section
 
     records = [record for cell in result.cells for record in cell.records]
     title = f"Search for hyper-parameters on {records[0].stream}"
     report = build(records, title=title, command=again)
     report = replace(report, summary=f"{report.summary} {result}")
-    figure = heat_map(result)
-    return write(
-        report, out / "sweep", [section(result, winner)], [] if figure is None else [figure]
-    )
+    return write(report, out / "sweep", [section(result, winner)], figures(result))
 
 
 def _heat_map(result: SearchResult) -> RichTable:

@@ -5,10 +5,13 @@ measured and how.
 """
 
 from bntricks.doctor.accuracy import Counterfactual, Difference
-from bntricks.doctor.diagnosis import Diagnosis, Repair, diagnose, repair
+from bntricks.doctor.balanced import mixed
+from bntricks.doctor.diagnosis import Diagnosis, diagnose
 from bntricks.doctor.gap import Remedy
-from bntricks.doctor.groups import Group, mixed
+from bntricks.doctor.groups import Group
 from bntricks.doctor.layers import Layer
+from bntricks.doctor.preprocessing import InputChange
+from bntricks.doctor.repair import Repair, repair
 from bntricks.doctor.verdict import Verdict
 
 __all__ = [
@@ -16,6 +19,7 @@ __all__ = [
     "Diagnosis",
     "Difference",
     "Group",
+    "InputChange",
     "Layer",
     "Remedy",
     "Repair",

@@ -96,10 +96,12 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A set of statistics for the network, and perhaps a function that rescores its logits."""
+    """A set of statistics for the network, and perhaps functions that rescore its logits or change
+    its inputs."""
 
     statistics: Statistics
     rescore: Callable[[Tensor], Tensor] | None = None
+    change: Callable[[Tensor], Tensor] | None = None
 
 
 def measure(
@@ -190,10 +192,11 @@ def _answers(
     net: nn.Module, x: Tensor, trials: Sequence[Trial], scores: Scores, groups: Sequence[Group]
 ) -> Iterator[Tensor]:
     """Yield the class of each sample, for every trial."""
-    passed: dict[int, Tensor] = {}  # one forward for each φ
+    passed: dict[tuple[int, int], Tensor] = {}  # one forward for each φ and input
     for trial in trials:
-        if (phi := id(trial.statistics)) not in passed:
-            passed[phi] = outputs_with(trial.statistics, net, x, scores)
+        if (phi := (id(trial.statistics), id(trial.change))) not in passed:
+            inputs = x if trial.change is None else trial.change(x)
+            passed[phi] = outputs_with(trial.statistics, net, inputs, scores)
             check_labels(groups, passed[phi].shape[1])
         output = passed[phi] if trial.rescore is None else trial.rescore(passed[phi].float())
         yield output.argmax(1).where(output.isfinite().all(1), NO_ANSWER)

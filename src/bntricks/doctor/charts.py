@@ -8,7 +8,6 @@ import altair as alt
 
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.doctor.groups import class_shares
-from bntricks.doctor.tables import Diagnoses
 from bntricks.doctor.verdict import FAR
 from bntricks.report.figures.figure import COLOURS, LETTER, SHAPES, Figure, tooltip
 
@@ -49,21 +48,6 @@ def distances(diagnosis: Diagnosis) -> Figure:
         f"are its parts. Dashed: {FAR}, from where on a layer counts as far."
     )
     return Figure("distance", "Distance of φ from the balanced population", text, chart, rows)
-
-
-def distances_of_each(diagnoses: Diagnoses) -> Figure:
-    """Draw the distance of each model's φ from its balanced population, by depth."""
-    rows = [
-        {"depth": depth, "layer": layer.name, "measure": name, "value": layer.distance}
-        for name, each in diagnoses.items()
-        for depth, layer in enumerate(each.layers, start=1)
-    ]
-    text = (
-        "From the input on the left to the output on the right, in standard deviations, √(2·KL). "
-        f"Dashed: {FAR}, from where on a layer counts as far."
-    )
-    chart = by_depth(rows, tuple(diagnoses), DISTANCE, dashed=FAR)
-    return Figure("distances", "Distance of φ from the balanced population", text, chart, rows)
 
 
 def lean(diagnosis: Diagnosis) -> Figure:
@@ -107,7 +91,10 @@ def accuracies(diagnosis: Diagnosis) -> Figure:
             tooltip=tooltip(tips),
         )
     )
-    text = "The same weights with φ as it is, of balanced data, and of one group only."
+    text = (
+        "The same weights with φ as it is, of balanced data, and of data with this share of the "
+        "newest classes."
+    )
     beside = LETTER * max(len(row["statistics"]) for row in rows)
     return Figure("accuracy", "Accuracy with other statistics", text, chart, rows, beside=beside)
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 from statistics import mean
@@ -25,13 +26,13 @@ from bntricks.doctor.accuracy import (
     measure,
     network_outputs,
 )
+from bntricks.doctor.balanced import balanced_batches
 from bntricks.doctor.gap import Remedy, in_words, remedy, remedy_trials
 from bntricks.doctor.groups import (
     BATCH_SIZE,
     Batches,
     BatchesByGroup,
     Group,
-    balanced_batches,
     checked_batches,
     class_shares,
     first_half,
@@ -42,33 +43,13 @@ from bntricks.doctor.groups import (
     with_text_names,
 )
 from bntricks.doctor.layers import GroupMoments, Layer, group_moments, measure_layers
-from bntricks.doctor.verdict import (
-    FittingOrder,
-    Verdict,
-    fitting_order,
-    judge,
-    order_warning,
-    remarks,
-)
+from bntricks.doctor.preprocessing import InputChange, Normalisation, explaining_change
+from bntricks.doctor.shares import AS_IS, BALANCED, chosen, other_shares, share_name
+from bntricks.doctor.verdict import Verdict, fitting_order, judge, order_warning, remarks
 from bntricks.errors import UserError
-from bntricks.norm import (
-    Moments,
-    Statistics,
-    check_layers,
-    layers,
-    mixed_phi,
-    moments,
-    phi,
-    recalibrate,
-    set_phi,
-)
+from bntricks.norm import Statistics, check_layers, layers, moments, phi
 from bntricks.streams.files.progress import OnProgress, silent
 from bntricks.system.devices import forked_generators
-
-AS_IS = "as it is"
-BALANCED = "balanced"
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Of balanced statistics that a shrunk φ may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +60,10 @@ class Diagnosis:
     layers: tuple[Layer, ...]
     """In the order of a pass."""
     counterfactuals: tuple[Counterfactual, ...]
-    """φ as it is, balanced, and of each group only, the newest last."""
+    """φ as it is, balanced, and with more and more samples of the newest group."""
+    best: Counterfactual
+    """The one of these that was chosen on the samples that estimate moments: the balanced one,
+    unless another is measurably more accurate there. Its accuracy is that on the other samples."""
     verdict: Verdict
     notes: tuple[str, ...]
     fitting_order: tuple[int, ...] | None = None
@@ -89,6 +73,9 @@ class Diagnosis:
     cannot be examined by itself."""
     warning: str | None = None
     """A warning about outputs that seem to be in the wrong order, which casts doubt on the rest."""
+    input_change: InputChange | None = None
+    """The change of the input that explains φ, if it seems to be prepared otherwise than in
+    training. The rest of the diagnosis is of no use then."""
 
     @property
     def as_is(self) -> Counterfactual:
@@ -125,6 +112,8 @@ def diagnose(
     *,
     held_out: BatchesByGroup | None = None,
     scores: Scores = network_outputs,
+    normalised: Normalisation | None = None,
+    check_input: bool = True,
     size: int = BATCH_SIZE,
     report: OnProgress = silent,
 ) -> Diagnosis:
@@ -133,12 +122,30 @@ def diagnose(
     Groups map a name to batches `(x, y)`, in the order they were learned, the newest last; see
     `docs/doctor.md`. Labels are positions in the network's outputs. Moments are estimated on one
     half of every class and accuracy is measured on the other, or on `held_out` groups. `scores` is
-    for networks that do not return [N, C] themselves. About `size` samples are passed at once.
+    for networks that do not return [N, C] themselves. `normalised` are the mean and the standard
+    deviation by which images became `x`, to name the right ones if these are wrong; leave out
+    `check_input` where they cannot be. About `size` samples are passed at once.
 
     >>> print(diagnose(net, {"old": old_loader, "new": new_loader}))
     """
     check_layers(net)
-    _check_statistics(net)
+    if problem := unsound(net):
+        raise UserError(f"{problem}: reset them with recalibrate, then diagnose again")
+    how = (held_out, scores, normalised, check_input, size, report)
+    return examine(net, batches_by_group, *how)[0]
+
+
+def examine(
+    net: nn.Module,
+    batches_by_group: BatchesByGroup,
+    held_out: BatchesByGroup | None,
+    scores: Scores,
+    normalised: Normalisation | None,
+    check_input: bool,
+    size: int,
+    report: OnProgress,
+) -> tuple[Diagnosis, dict[str, Statistics]]:
+    """Diagnose a network, and return the statistics that were tried too, by their names."""
     batches_by_group = with_text_names(batches_by_group)
     groups = survey(batches_by_group)
     estimating_groups = tuple(map(first_half, groups))
@@ -147,6 +154,7 @@ def diagnose(
         estimating_groups, estimating = groups, batches_by_group
         measuring = with_text_names(held_out)
         _check_held_out(groups, survey(measuring))
+    prepare = inputs_for(net)
     with unchanged(net):
         by_group: dict[str, GroupMoments] = {}
         varieties: list[float] = []
@@ -157,14 +165,22 @@ def diagnose(
             )
             varieties.append(share)
         report("estimating moments", len(groups), len(groups) + 1)
-        joint = balanced_batches(estimating_groups, estimating, size)
-        balanced = moments(net, map(inputs_for(net), joint))
+
+        def joint(newest: Fraction | None = None) -> Iterator[Tensor]:
+            batches = balanced_batches(estimating_groups, estimating, size, newest=newest)
+            return map(prepare, batches)
+
+        balanced = moments(net, joint())
         measured = measure_layers(net, balanced, by_group, class_shares(groups))
         own: Statistics = {}
         phis = {AS_IS: own, BALANCED: balanced}
-        phis |= {f"only {name}": group.whole for name, group in by_group.items()}
+        phis |= {share_name(s): moments(net, joint(s)) for s in other_shares(groups)}
         cures = remedy_trials(net, groups, estimating, own, balanced, scores, size)
+        change = explaining_change(net, measured, joint, normalised) if check_input else None
         trials = [*map(Trial, phis.values()), *cures.values()]
+        if change is not None:
+            trials.append(Trial(own, change=change))
+        best = chosen(phis, net, groups, estimating, scores, size, report)
         tallies = measure(net, groups, measuring, trials, scores, size, report)
     groups = tuple(replace(g, variety=v) for g, v in zip(groups, varieties, strict=True))
     unused = [name for name in layers(net) if name not in balanced]
@@ -172,66 +188,23 @@ def diagnose(
     remedies = tuple(
         remedy(row, name, groups, tallies) for row, name in enumerate(cures, len(phis))
     )
-    verdict = judge(groups, measured, tried[0], tried[1])
+    by_name = dict(zip(phis, tried, strict=True))
+    verdict = judge(groups, measured, tried[0], tried[1], by_name[best])
     if remedies:
         verdict = replace(verdict, evidence=(*verdict.evidence, in_words(remedies)))
+    if change is not None:
+        changed = counterfactual(len(trials) - 1, "as it is, other input", groups, tallies)
+        if changed.all_difference.sign > 0:
+            verdict = change.verdict(measured[0], tried[0], changed)
+        else:
+            change = None
     order = fitting_order(tally.pairs[0] for tally in tallies)
     labels, warning = (order.labels, order_warning(order)) if order else (None, None)
     notes = remarks(groups, unused)
-    return Diagnosis(groups, measured, tried, verdict, notes, labels, remedies, warning)
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """The effect of recalibration: accuracies before and after."""
-
-    before: Counterfactual
-    after: Counterfactual
-    order: FittingOrder | None
-    """Another order of classes, if it fits the answers after recalibration and theirs does not."""
-    share: float = 1.0
-    """The share of balanced statistics in φ; the rest is what φ was before."""
-
-
-def repair(
-    net: nn.Module,
-    batches_by_group: BatchesByGroup,
-    *,
-    shrink: bool = False,
-    scores: Scores = network_outputs,
-    size: int = BATCH_SIZE,
-    report: OnProgress = silent,
-) -> Repair:
-    """Recalibrate φ on one half of every class, and measure accuracy on the other half. With
-    `shrink`, φ moves only a share of the way, the one that is most accurate on the first half: the
-    statistics of few images are noisy."""
-    check_layers(net)
-    batches_by_group = with_text_names(batches_by_group)
-    groups = survey(batches_by_group)
-    estimating, measuring = halves(groups, batches_by_group)
-    was, share = phi(net), 1.0
-    before = {name: Moments(own["mean"], own["var"], 0) for name, own in was.items()}
-    report("estimating moments", 0, None)
-    joint = balanced_batches(tuple(map(first_half, groups)), estimating, size)
-    recalibrate(net, map(inputs_for(net), joint))
-    if shrink:
-        balanced = phi(net)
-        mixtures = [mixed_phi(was, balanced, each) for each in SHARES]
-        trials = [
-            Trial({name: Moments(own["mean"], own["var"], 0) for name, own in each.items()})
-            for each in mixtures
-        ]
-        tallies = measure(net, groups, estimating, trials, scores, size, report)
-        rates = [counterfactual(k, "", groups, tallies).all for k in range(len(SHARES))]
-        best = max(range(len(SHARES)), key=rates.__getitem__)
-        set_phi(net, mixtures[best])
-        share = SHARES[best]
-    trials = [Trial(before), Trial({})]
-    tallies = measure(net, groups, measuring, trials, scores, size, report)
-    first, second = (
-        counterfactual(k, name, groups, tallies) for k, name in enumerate((AS_IS, BALANCED))
+    diagnosis = Diagnosis(
+        groups, measured, tried, by_name[best], verdict, notes, labels, remedies, warning, change
     )
-    return Repair(first, second, fitting_order(tally.pairs[1] for tally in tallies), share)
+    return diagnosis, phis
 
 
 @contextmanager
@@ -272,15 +245,14 @@ def _moments_of_group(
     return own, mean(varieties)
 
 
-def _check_statistics(net: nn.Module) -> None:
+def unsound(net: nn.Module) -> str | None:
+    """Name a layer whose running statistics cannot be, if there is one."""
     for name, values in phi(net).items():
         negative = bool((values["var"] < 0).any())
         if negative or not all(value.isfinite().all() for value in values.values()):
-            raise UserError(
-                f"the running statistics of layer {name!r} are "
-                f"{'impossible (a negative variance)' if negative else 'not finite'}: reset them "
-                "with recalibrate, then diagnose again"
-            )
+            kind = "impossible (a negative variance)" if negative else "not finite"
+            return f"the running statistics of layer {name!r} are {kind}"
+    return None
 
 
 def _check_held_out(groups: Sequence[Group], held_out: Sequence[Group]) -> None:

@@ -26,10 +26,11 @@ from bntricks.doctor.accuracy import (
     paired_difference,
 )
 from bntricks.doctor.groups import BatchesByGroup, Group, checked_batches, class_shares
-from bntricks.networks.head import last_linear, seen_by_head
+from bntricks.networks.head import AUXILIARY
 from bntricks.norm import Statistics, mode
 
 Rescore = Callable[[Tensor], Tensor]
+Head = nn.Linear | nn.Conv2d
 
 AS_IT_IS = "as it is"
 PHI, HEAD, PRIOR = "balanced φ", "aligned head", "even prior"
@@ -58,12 +59,14 @@ def remedy_trials(
     size: int,
 ) -> dict[str, Trial]:
     """List the trials of the network as it is and with every remedy. Empty if groups share classes,
-    or if scores are not the outputs of the network's last linear layer."""
+    or if scores are not the outputs of the network's last linear layer or 1×1 convolution."""
     classes = [label for group in groups for label in group.classes]
-    if len(classes) > len(set(classes)) or not _scored_by_head(net, estimating, scores):
+    head = _head(net)
+    shared = len(classes) > len(set(classes))
+    if shared or head is None or not _scored_by(head, net, estimating, scores):
         return {}
-    check_labels(groups, last_linear(net).out_features)
-    aligned = _aligned(last_linear(net), groups)
+    check_labels(groups, len(head.weight))
+    aligned = _aligned(head, groups)
 
     def even(phi: Statistics) -> Rescore:
         return _even_prior(net, groups, estimating, phi, scores, size)
@@ -109,23 +112,38 @@ def _closing(remedy: Remedy) -> str:
     return f"{closed}, which reverses it to {reversed_gap:.1f}" if reversed_gap < 0 else closed
 
 
+def _head(net: nn.Module) -> Head | None:
+    """Find the layer that may be the classifier: the last linear one, or 1×1 convolution."""
+    for name, module in reversed(list(net.named_modules())):
+        if not AUXILIARY.search(name) and (
+            isinstance(module, nn.Linear)
+            or (isinstance(module, nn.Conv2d) and module.kernel_size == (1, 1))
+        ):
+            return module
+    return None
+
+
 @torch.no_grad()
-def _scored_by_head(net: nn.Module, batches: BatchesByGroup, scores: Scores) -> bool:
+def _scored_by(head: Head, net: nn.Module, batches: BatchesByGroup, scores: Scores) -> bool:
+    """Whether the network's scores are what this layer returns."""
     name = next(iter(batches))
     x, _ = next(checked_batches(name, batches[name]))
+    returned: list[Tensor] = []
+    handle = head.register_forward_hook(lambda _, inputs, output: returned.append(output))
     try:
-        linear = last_linear(net)
-        with seen_by_head(net) as seen, mode(net, training=False):
+        with mode(net, training=False):
             outputs = scores(net, inputs_for(net)(x))
-        return torch.allclose(linear(seen[-1]), outputs, atol=1e-4)
-    except (ValueError, IndexError, RuntimeError, TypeError):
+        return torch.allclose(returned[-1].flatten(1), outputs, atol=1e-4)
+    except (IndexError, RuntimeError, TypeError):
         return False
+    finally:
+        handle.remove()
 
 
 @torch.no_grad()
-def _aligned(linear: nn.Linear, groups: Sequence[Group]) -> Rescore:
+def _aligned(linear: Head, groups: Sequence[Group]) -> Rescore:
     """Rescore logits as if the head's new rows were as long, on average, as its old ones."""
-    length = torch.linalg.vector_norm(linear.weight.float(), dim=1)
+    length = torch.linalg.vector_norm(linear.weight.float().flatten(1), dim=1)
     new = list(groups[-1].classes)
     old = [label for group in groups[:-1] for label in group.classes]
     scale = torch.ones_like(length)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,9 +21,7 @@ from bntricks.streams.files.image import Square, in_blocks
 from bntricks.streams.files.image_files import decode, images_by_class, readable
 
 ImageView = Callable[[Tensor], Tensor]
-"""A function from uint8 images [N, 3, H, W] to a network's inputs."""
-
-LUMINANCE = (0.299, 0.587, 0.114)
+"""A function from uint8 images, [N, 3, H, W] or [N, 1, H, W], to a network's inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,8 @@ def image_groups(
     """Return the images of each group of class names; labels are positions in `classes`."""
     source, leave_out = photos.source, photos.leave_out
     listed = [name for group in groups for name in group]
-    _check_names(listed, photos.folders, classes)
+    nested = [name for name in listed if "/" in name and _is_folder_within(source.path, name)]
+    _check_names(listed, [*photos.folders, *nested], classes)
     if len(groups) < 2:
         raise UserError(
             "the doctor compares at least two groups: list the classes in the order they were "
@@ -73,7 +73,7 @@ def image_groups(
 
 
 def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
-    """Make a view that normalises pixels in [0, 1], of three channels or of grey."""
+    """Make a view that normalises pixels in [0, 1], of three channels or of one."""
     if len(mean) != len(std) or len(mean) not in (1, 3):
         raise UserError(
             f"{counted(len(mean), 'mean')} and {counted(len(std), 'standard deviation')}: give "
@@ -89,10 +89,7 @@ def normalisation(mean: Sequence[float], std: Sequence[float]) -> ImageView:
     centre, spread = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
 
     def view(x: Tensor) -> Tensor:
-        pixels = x.float() / 255
-        if len(mean) == 1:
-            pixels = (pixels * torch.tensor(LUMINANCE).view(1, 3, 1, 1)).sum(1, keepdim=True)
-        return (pixels - centre) / spread
+        return (x.float() / 255 - centre) / spread
 
     return view
 
@@ -137,6 +134,13 @@ def _batches(
     for block in in_blocks(files, partial(decode, source, size, remedy="skip_unreadable")):
         yield view(torch.from_numpy(block)), labels[done : done + len(block)]
         done += len(block)
+
+
+def _is_folder_within(folder: Path, name: str) -> bool:
+    """Whether this class name, which may be anybody's, names a folder in this one."""
+    return (
+        ".." not in Path(name).parts and not Path(name).is_absolute() and (folder / name).is_dir()
+    )
 
 
 def _check_names(listed: Sequence[str], folders: Collection[str], classes: Collection[str]) -> None:

@@ -101,11 +101,7 @@ def _measure(
     eps = layer.eps
     mean, var = layer.running_mean.cpu().double(), layer.running_var.cpu().double() + eps  # type: ignore[union-attr]
     true_mean, true_var = population.mean.cpu().double(), population.var.cpu().double() + eps
-    shift = (mean - true_mean) / true_var.sqrt()
-    ratio = var / true_var
-    # ½(KL(φ|p) + KL(p|φ)) of normal distributions.
-    kl = ((ratio + 1 / ratio - 2) + shift**2 * (1 + 1 / ratio)) / 4
-
+    shift, ratio, kl = _differences(layer, population)
     coordinates = Coordinates(true_mean, true_var, eps)
     lean = lean_of(
         coordinates.of(Moments(mean, var - eps, 0)),
@@ -129,6 +125,21 @@ def _measure(
         shares=dict(zip(by_group, lean.shares.tolist(), strict=True)) if lean.certain else None,
         newest_margin=lean.margin if lean.certain else None,
     )
+
+
+def distance(layer: NormLayer, population: Moments) -> float:
+    """Measure how far φ of a layer is from these moments, as `Layer.distance` does."""
+    return math.sqrt(2 * float(_differences(layer, population)[2].mean()))
+
+
+def _differences(layer: NormLayer, population: Moments) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the standardised difference of means, the ratio of variances, and the divergence
+    ½(KL(φ|p) + KL(p|φ)) of normal distributions, of each channel."""
+    mean, var = layer.running_mean.cpu().double(), layer.running_var.cpu().double()  # type: ignore[union-attr]
+    true_var = population.var.cpu().double() + layer.eps
+    shift = (mean - population.mean.cpu().double()) / true_var.sqrt()
+    ratio = (var + layer.eps) / true_var
+    return shift, ratio, ((ratio + 1 / ratio - 2) + shift**2 * (1 + 1 / ratio)) / 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The doctor for a `Model`, or a run that kept its network: the groups are its tasks."""
+"""The doctor for a `Model`: the groups are its tasks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from bntricks.doctor.diagnosis import Diagnosis, diagnose
+from bntricks.doctor.diagnosis import diagnose
 from bntricks.doctor.groups import MIN_SAMPLES, BatchesByGroup, Labelled
 from bntricks.doctor.images import Photos, check_accepts, image_groups
 from bntricks.doctor.verdict import Verdict
 from bntricks.errors import UserError
-from bntricks.runs import network
-from bntricks.streams import Images, Stream, View
 
 if TYPE_CHECKING:
     from bntricks.model.model import Model
-    from bntricks.runs.record import Record
 
 
 def model_images(
@@ -63,23 +60,8 @@ def checkup(model: Model) -> Verdict | None:
     if memory is not None and memory.x is not None:
         stored = _by_task(model, memory.x[: len(memory)], memory.y[: len(memory)])
         if all(_covers(stored[task], measuring[task]) for task in measuring):
-            return diagnose(model.net, stored, held_out=measuring).verdict
-    return diagnose(model.net, measuring).verdict
-
-
-def examine_run(record: Record, stream: Stream) -> Diagnosis:
-    """Diagnose the network of this run, whose method classifies by the linear layer. Moments are
-    those of the training images; accuracy is measured on the test images."""
-    net = network.load(record, stream)
-    view = View(stream.mean, stream.std)
-
-    def batches(images: Images) -> list[Labelled]:
-        return [(view(images.x), images.y)]
-
-    names = [" and ".join(stream.class_names[k] for k in task.classes) for task in stream]
-    training = {name: batches(task.train) for name, task in zip(names, stream, strict=True)}
-    test = {name: batches(task.test) for name, task in zip(names, stream, strict=True)}
-    return diagnose(net, training, held_out=test)
+            return diagnose(model.net, stored, held_out=measuring, check_input=False).verdict
+    return diagnose(model.net, measuring, check_input=False).verdict
 
 
 def _classifier_moves(model: Model) -> bool:

@@ -3,9 +3,9 @@
 from html import escape
 from pathlib import Path
 
-from bntricks.doctor.charts import distances_of_each, figures
+from bntricks.doctor.charts import figures
 from bntricks.doctor.diagnosis import Diagnosis
-from bntricks.doctor.tables import Diagnoses, accuracy_table, cost_table, group_table, layer_table
+from bntricks.doctor.tables import accuracy_table, group_table, layer_table
 from bntricks.files import commit, write_errors
 from bntricks.report.page.html import Section, figure_html, page_html, table_html
 
@@ -38,17 +38,4 @@ def verdict_html(diagnosis: Diagnosis) -> str:
     return (
         f"{warning}<p><strong>{escape(verdict.headline)}</strong></p><ul>{points}</ul>"
         f"<p>{escape(verdict.advice)}</p>{notes}"
-    )
-
-
-def side_by_side_html(diagnoses: Diagnoses) -> str:
-    """Render every verdict in a column of its own, then the table and chart of all."""
-    verdicts = "".join(
-        f"<div><h3>{escape(name)}</h3>{verdict_html(each)}</div>"
-        for name, each in diagnoses.items()
-    )
-    return (
-        f'<div class="side-by-side">{verdicts}</div>'
-        + table_html(cost_table(diagnoses), "phi-cost-table")
-        + figure_html(distances_of_each(diagnoses))
     )

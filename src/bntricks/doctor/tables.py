@@ -1,13 +1,8 @@
-"""Tables of one or several diagnoses, for the page and the terminal."""
-
-from collections.abc import Mapping
+"""Tables of a diagnosis, for the page and the terminal."""
 
 from bntricks.doctor.accuracy import Difference
 from bntricks.doctor.diagnosis import Diagnosis
 from bntricks.report.tables.table import Cell, Table, number, table_of
-
-Diagnoses = Mapping[str, Diagnosis]
-"""By the name of the model; the networks have the same architecture."""
 
 
 def accuracy_table(diagnosis: Diagnosis) -> Table:
@@ -69,27 +64,6 @@ def group_table(diagnosis: Diagnosis) -> Table:
     ]
     note = "In the order they were learned; the last is the newest, all others are old."
     return table_of("Each group", rows, [note])
-
-
-def cost_table(diagnoses: Diagnoses) -> Table:
-    """Tabulate models: their accuracy with φ as it is, and the change by balanced φ."""
-    rows = [
-        {
-            "Model": Cell(name),
-            "Old, %": number(each.as_is.old, 1),
-            "Newest, %": number(each.as_is.newest, 1),
-            "All, %": number(each.as_is.all, 1),
-            "φ costs on old": _change(each.balanced.old_difference),
-            "φ costs on newest": _change(each.balanced.newest_difference),
-            "φ costs on all": _change(each.balanced.all_difference),
-        }
-        for name, each in diagnoses.items()
-    ]
-    note = (
-        "What φ costs is what the same weights gain with φ of balanced data, in points, with 95% "
-        "intervals paired over samples; every class counts the same."
-    )
-    return table_of("What φ costs each model", rows, [note])
 
 
 def _change(difference: Difference) -> Cell:

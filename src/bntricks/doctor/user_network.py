@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import safetensors.torch as safe
 import torch
 from torch import Tensor, nn
 
 from bntricks.doctor.groups import BatchesByGroup
 from bntricks.doctor.images import Photos, check_accepts, image_groups, normalisation
 from bntricks.errors import UserError, counted
-from bntricks.files import commit, write_errors
 from bntricks.networks.head import scores_in
 from bntricks.networks.imported import called
-from bntricks.networks.weights import load_weights
+from bntricks.networks.weights import Checkpoint, load_weights
+from bntricks.streams.files.image import Square
 from bntricks.system.devices import place
 
 
@@ -28,20 +27,20 @@ def open_network(
     mean: Sequence[float],
     std: Sequence[float],
     device: str = "cpu",
-) -> tuple[nn.Module, BatchesByGroup]:
-    """Build the network, and read the images to examine it with. Without a file, its weights are
-    those that its function gives it."""
+) -> tuple[nn.Module, BatchesByGroup, Checkpoint | None]:
+    """Build the network, and read the images to examine it with, and its weights. Without a file,
+    those are what its function gives it."""
     view, folders = normalisation(mean, std), photos.folders
+    square = Square(image_size, grey=len(mean) == 1)
     if not groups:
         raise UserError(
             "it is required for a network of your own: list the classes in the order they were "
             f"learned, the newest last, such as '{folders[0]}' '{','.join(folders[1:])}'",
             option="groups",
         )
-    batches_by_group = image_groups(photos, groups, classes, view, size=image_size)
+    batches_by_group = image_groups(photos, groups, classes, view, size=square)
     network = called(net)
-    if weights is not None:
-        load_weights(network, weights)
+    checkpoint = None if weights is None else load_weights(network, weights)
     network = place(network, torch.device(device))
     scores = scores_in(check_accepts(network, batches_by_group, adjustable=True))
     if isinstance(scores, Tensor) and scores.ndim == 2 and scores.shape[1] != len(classes):
@@ -51,12 +50,4 @@ def open_network(
             f"{len(classes)} class{'es' * (len(classes) != 1)}: name all outputs, in their order",
             remedy="classes",
         )
-    return network, batches_by_group
-
-
-def save_weights(net: nn.Module, path: Path) -> None:
-    """Write the state dict as safetensors, whole or not at all."""
-    # Clones, as safetensors refuses tensors that share memory.
-    state = {k: v.detach().cpu().contiguous().clone() for k, v in net.state_dict().items()}
-    with write_errors(path):
-        commit({path: safe.save(state)})
+    return network, batches_by_group, checkpoint

@@ -18,7 +18,7 @@ from bntricks.doctor.groups import Group, class_shares
 from bntricks.doctor.layers import Layer
 from bntricks.errors import abbreviated
 
-CostTo = Literal["old", "newest", "all", "group", "none"]
+CostTo = Literal["old", "newest", "all", "group", "none", "input"]
 
 FAR = 0.3
 """A layer further than this from the population is far: a third of a standard deviation."""
@@ -40,7 +40,7 @@ class Verdict:
     """The finding in a sentence, its evidence, and advice."""
 
     cost: CostTo
-    """The classes on which φ measurably costs accuracy."""
+    """The classes on which φ measurably costs accuracy; or it is the input that does."""
     headline: str
     evidence: tuple[str, ...]
     advice: str
@@ -62,21 +62,32 @@ def judge(
     layers: Sequence[Layer],
     as_is: Counterfactual,
     balanced: Counterfactual,
+    best: Counterfactual | None = None,
 ) -> Verdict:
-    cost, headline = _headline(balanced)
+    """Judge φ by the best of the statistics that were tried, by default the balanced ones."""
+    best = balanced if best is None else best
+    cost, headline = _headline(best, as_is, balanced)
     furthest = max(layers, key=lambda layer: layer.distance)
     far = sum(layer.distance > FAR for layer in layers)
-    evidence = (
+    evidence: tuple[str, ...] = (
         f"Accuracy with φ as it is: {as_is.old:.1f}% on the old classes, {as_is.newest:.1f}% on "
         f"the newest ({groups[-1].name}). With balanced φ: {balanced.old:.1f}% and "
         f"{balanced.newest:.1f}%; over all classes {_points(balanced.all_difference)}.",
-        f"{far} of {len(layers)} layers are further than {FAR} standard deviations from the "
-        f"balanced population; the furthest is layer {furthest.name} at {furthest.distance:.2f} "
-        f"(means shifted by {furthest.shift:.2f}, log variance ratio {furthest.log_ratio:.2f}).",
+        f"{_distances(far, len(layers), harmful=cost != 'none')}; the furthest is layer "
+        f"{furthest.name} at {furthest.distance:.2f} (means shifted by {furthest.shift:.2f}, log "
+        f"variance ratio {furthest.log_ratio:.2f}).",
         _lean(groups, layers),
         _answers(as_is, balanced),
     )
-    return Verdict(cost, headline, tuple(filter(None, evidence)), _advice(balanced))
+    if best not in (as_is, balanced):
+        evidence = (
+            f"The best φ was chosen on other samples, that of data with {best.statistics} samples: "
+            f"{best.old:.1f}% on the old classes, {best.newest:.1f}% on the newest; over all "
+            f"classes {_points(best.all_difference)}.",
+            *evidence,
+        )
+    advice = _advice(best, as_is, balanced)
+    return Verdict(cost, headline, tuple(filter(None, evidence)), advice)
 
 
 def losing(tried: Counterfactual) -> tuple[str, ...]:
@@ -144,28 +155,45 @@ def remarks(groups: Sequence[Group], unused: Sequence[str]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _headline(balanced: Counterfactual) -> tuple[CostTo, str]:
+def _distances(far: int, layers: int, *, harmful: bool) -> str:
+    if far or not harmful:
+        return (
+            f"{far} of {layers} layers are further than {FAR} standard deviations from the "
+            "balanced population"
+        )
+    return (
+        f"No layer by itself is further than {FAR} standard deviations from the balanced "
+        "population, and together they cost accuracy all the same"
+    )
+
+
+def _headline(
+    best: Counterfactual, as_is: Counterfactual, balanced: Counterfactual
+) -> tuple[CostTo, str]:
     """Name the classes that φ hurts: the first of these, and the newest too."""
-    old, overall = balanced.old_difference, balanced.all_difference
-    by_points = sorted(_old_groups(balanced).items(), key=lambda item: -item[1].points)
+    tried = balanced if best is as_is else best
+    old, overall = best.old_difference, best.all_difference
+    by_points = sorted(_old_groups(best).items(), key=lambda item: -item[1].points)
     parts: list[tuple[CostTo, str, Difference]] = [
         ("old", "on the old classes", old),
         ("all", "over all classes", overall),
-        ("newest", "on the newest classes", balanced.newest_difference),
+        ("newest", "on the newest classes", best.newest_difference),
         *(("group", f"on the classes of {name}", own) for name, own in by_points),
     ]
     hurt = [part for part in parts if part[2].sign > 0]
     if not hurt:
         return "none", (
-            "BatchNorm statistics have no measurable cost for this model: with balanced ones, "
-            f"{_points(old)} on the old classes and {_points(overall)} over all."
+            "BatchNorm statistics have no measurable cost for this model: with "
+            f"{_named(tried, balanced)}, {_points(tried.old_difference)} on the old classes and "
+            f"{_points(tried.all_difference)} over all."
         )
     named = [hurt[0], *(part for part in hurt[1:] if part[0] == "newest")]
     costs = " and ".join(
         f"{cost.points:.1f} points {where} (95% interval {cost.interval})"
         for _, where, cost in named
     )
-    return hurt[0][0], f"BatchNorm statistics alone cost this model {costs}."
+    against = "" if best is balanced else f", against {_named(best, balanced)}"
+    return hurt[0][0], f"BatchNorm statistics alone cost this model {costs}{against}."
 
 
 def _lean(groups: Sequence[Group], layers: Sequence[Layer]) -> str:
@@ -199,25 +227,34 @@ def _answers(as_is: Counterfactual, balanced: Counterfactual) -> str:
     )
 
 
-def _advice(balanced: Counterfactual) -> str:
-    overall, lost = balanced.all_difference, losing(balanced)
+def _named(tried: Counterfactual, balanced: Counterfactual) -> str:
+    """Name statistics in a sentence."""
+    return "balanced ones" if tried is balanced else f"those of {tried.statistics} samples"
+
+
+def _advice(best: Counterfactual, as_is: Counterfactual, balanced: Counterfactual) -> str:
+    if best is as_is:
+        change = _points(balanced.all_difference)
+        return f"Leave φ as it is: balanced statistics would change {change} over all."
+    overall, lost = best.all_difference, losing(best)
+    data = "balanced data" if best is balanced else f"data with {best.statistics} samples"
     if overall.sign > 0 and lost:
         return (
-            "Recalibrate φ on balanced data only if all classes matter alike: "
-            f"{_points(overall)} over all, but {', '.join(lost)}."
+            f"Recalibrate φ on {data} only if all classes matter alike: {_points(overall)} over "
+            f"all, but {', '.join(lost)}."
         )
     if overall.sign > 0:
-        return f"Recalibrate φ on balanced data: {_points(overall)} over all classes."
+        return f"Recalibrate φ on {data}: {_points(overall)} over all classes."
     if overall.sign < 0:
         return f"Leave φ as it is: balanced statistics would change {_points(overall)} over all."
-    parts = {"old": balanced.old_difference, "newest": balanced.newest_difference}
+    parts = {"old": best.old_difference, "newest": best.newest_difference}
     gained = [_on(d, f"{name} classes") for name, d in parts.items() if d.sign > 0]
     if gained and lost:
         return (
             f"Recalibrating φ moves accuracy: {', '.join((*gained, *lost))}, and no measurable "
             "change over all."
         )
-    if gained or any(difference.sign > 0 for difference in _old_groups(balanced).values()):
+    if gained or any(difference.sign > 0 for difference in _old_groups(best).values()):
         return "Recalibrating φ would help these classes, with no measurable change over all."
     if overall.high - overall.low > UNSURE:
         return "These samples are too few to tell whether recalibrating φ would help: give more."

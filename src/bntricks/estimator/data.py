@@ -24,6 +24,9 @@ from bntricks.streams.sources.arrays import pixels
 
 Array = NDArray[Any]
 
+MOST_REPEATED = 100
+"""Repetitions of a sample by whole weights, on average; larger weights are proportions."""
+
 
 def samples(estimator: BaseEstimator, X: Any) -> Tensor:
     """Check samples to predict, which must be like those it was fitted on."""
@@ -32,21 +35,53 @@ def samples(estimator: BaseEstimator, X: Any) -> Tensor:
     return _vectors(validate_data(estimator, X, reset=False, **_as_floats(least=1)))
 
 
-def labelled(estimator: BaseEstimator, X: Any, y: Any, *, reset: bool) -> tuple[Tensor, Array]:
-    """Check samples to learn and their labels. With `reset`, they are the first, and later ones
-    must be like them."""
+def labelled(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, *, reset: bool, least: int
+) -> tuple[Tensor, Array]:
+    """Check samples to learn and their labels, and repeat them by their weights. With `reset`, they
+    are the first, and later ones must be like them."""
     if _is_images(X):
         x, labels = _images(X), column_or_1d(y, warn=True)
         check_consistent_length(x, labels)
-        if len(x) < 2:
-            raise UserError("X has 1 sample: BatchNorm learns from 2 or more")
         if reset:
             estimator.n_features_in_ = prod(x.shape[1:])
     else:
-        array, labels = validate_data(estimator, X, y, reset=reset, **_as_floats(least=2))
+        array, labels = validate_data(estimator, X, y, reset=reset, **_as_floats(least=least))
         x = _vectors(array)
     check_classification_targets(labels)
+    if sample_weight is not None:
+        rows = _repeated(np.asarray(sample_weight, dtype=np.float64), labels)
+        x, labels = x[torch.from_numpy(rows)], labels[rows]
+    if len(x) < least:
+        raise UserError(f"X has {len(x)} sample: BatchNorm learns from 2 or more")
     return x, labels
+
+
+def _repeated(weight: Array, y: Array) -> NDArray[np.intp]:
+    """Return the samples' rows, each as often as its weight says. Whole numbers are repetitions;
+    others are proportions, and leave about as many samples as there were."""
+    count = len(y)
+    if weight.shape != (count,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise UserError(f"sample_weight must be {count} numbers of at least 0, one for each sample")
+    if not weight.any():
+        raise UserError("all sample weights are zero")
+    if (weight % 1).any() or weight.sum() > MOST_REPEATED * count:
+        weight = weight * (count / weight.sum())
+    # Rounded within each class, so that none gains by the order in which they alternate.
+    by_class = np.argsort(y, kind="stable")
+    upto = np.floor(np.cumsum(weight[by_class]) + 0.5)
+    times = np.empty(count, dtype=np.intp)
+    times[by_class] = np.diff(upto, prepend=0)
+    return np.repeat(np.arange(count), times)
+
+
+def in_fixed_order(x: Tensor, y: Array) -> tuple[Tensor, Array]:
+    """Sort samples by their bytes, so that the order in which they came makes no difference."""
+    codes = np.unique(y, return_inverse=True)[1].astype(np.int64)[:, None]
+    values = np.ascontiguousarray(x.flatten(1).numpy()).view(np.uint8)
+    rows = np.concatenate([values, codes.view(np.uint8)], axis=1)
+    order = np.argsort(rows.view(f"V{rows.shape[1]}").ravel(), kind="stable")
+    return x[torch.from_numpy(order)], y[order]
 
 
 def _is_images(X: Any) -> bool:

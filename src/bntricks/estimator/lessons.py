@@ -37,8 +37,8 @@ def learn_samples(
         learner.begin(classes, x, y)
         state.lesson = replace(state.lesson, size=before.size + len(y))
         inputs, labels = learner.mix_in_memory(x, y)
-        total = epochs * batch_count(len(labels), state.options.batch)
-        progress = Progress(silent, total=total)
+        per_epoch = batch_count(len(labels), state.options.batch, even=state.options.even_batches)
+        progress = Progress(silent, total=epochs * per_epoch)
         learn_epochs(learner, inputs, labels, epochs=epochs, progress=progress, task=state.lesson.t)
         policy = learner.method.memory
         if learner.memory is not None and policy is not None and policy.fills == "task end":

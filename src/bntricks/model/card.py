@@ -41,8 +41,11 @@ def _probabilities(model: Model) -> str:
     temperature = model.metadata.temperature
     if model.frozen is None and temperature == 1:
         return "A probability is the network's own and is not calibrated:"
-    by = f"scores are divided by a temperature of {temperature:.3g}, which fits"
-    return f"Probabilities are calibrated: {by} held-out images that confirm nothing. But"
+    by = "a temperature" if model.frozen is not None else f"a temperature of {temperature:.3g}"
+    return (
+        f"Probabilities are calibrated: scores are divided by {by} that fits the held-out images "
+        "that choose. But"
+    )
 
 
 def plain(text: str) -> str:

@@ -3,7 +3,7 @@ and what that did to the classes it knew is measured on images it never trained 
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 
 from bntricks.batch import batch_count
 from bntricks.errors import RunError, UserError
+from bntricks.model.checks import check_can_learn, check_classes, warn_of_a_small_memory
 from bntricks.model.heads import temperature_of
 from bntricks.model.history import today
 from bntricks.model.metadata import LearnedTask
@@ -25,7 +26,7 @@ from bntricks.recipes.lesson import next_lesson
 from bntricks.streams import Images
 from bntricks.system.stopping import postponed
 from bntricks.training.checkpoint import Checkpoints
-from bntricks.training.events import Sink, reported, silent, warning
+from bntricks.training.events import Sink, reported, silent
 from bntricks.training.learner import Learner
 from bntricks.training.loop import Position, Save, learn_epochs
 from bntricks.training.optimisers import check_rate
@@ -35,8 +36,6 @@ HELD_OUT = 0.2
 EPOCHS, STEPS = 30, 600
 """By default, so many passes over the new images, or as many as make so many steps."""
 
-FEW_EACH = 2
-"""Images of each class that a memory must have room for, to go without a warning."""
 WORTH_KEEPING = 10.0
 """Seconds of training that are kept in a file when they are over, in case the model cannot be
 written."""
@@ -123,7 +122,7 @@ def teach(
         raise UserError("there is one image to learn from: BatchNorm needs at least two")
     new = tuple(name for name in samples.names if name not in known)
     names = (*metadata.classes, *new)
-    _warn_of_a_small_memory(model, len(names), sink)
+    warn_of_a_small_memory(model, len(names), sink)
     outputs = torch.tensor([names.index(name) for name in samples.names])
     others = tuple(k for k, name in enumerate(metadata.classes) if name not in known)
     tests = Images(samples.test.x, outputs[samples.test.y])
@@ -266,24 +265,6 @@ def undone_on_failure(learner: Learner) -> Iterator[None]:
         raise
 
 
-def _warn_of_a_small_memory(model: Model, classes: int, sink: Sink) -> None:
-    memory = model.learner.memory
-    if memory is not None and memory.capacity < FEW_EACH * classes:
-        warning(sink)(
-            f"the memory of {memory.capacity} images is small for {classes} classes: with fewer "
-            f"than {FEW_EACH} of each, old classes are forgotten; begin a new model with a memory "
-            f"of {20 * classes} or so, or with a pretrained network as backbone"
-        )
-
-
-def check_can_learn(model: Model) -> None:
-    if not model.metadata.with_memory and model.learner.method.memory is not None:
-        raise UserError(
-            "this model was saved without its memory: it predicts, but cannot be taught more; "
-            "teach the file that has its memory"
-        )
-
-
 def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
     """Leave out samples that the model holds: those to be tested on must not be trained on, and the
     memory must hold none twice. Classes without remaining samples are left out."""
@@ -310,35 +291,3 @@ def _not_held(model: Model, samples: ClassSamples) -> ClassSamples:
 
     names = tuple(samples.names[k] for k in remaining)
     return ClassSamples(names, of_remaining(train), of_remaining(test), samples.unreadable)
-
-
-def check_classes(model: Model, names: Sequence[str], *, more: bool) -> list[str]:
-    """Return the known classes among these; refuse classes that cannot be learned now."""
-    metadata, policy = model.metadata, model.learner.method.memory
-    known = [name for name in names if name in metadata.classes]
-    if known and not more:
-        raise UserError(
-            f"the model knows {', '.join(map(repr, known[:5]))} already: give new classes only, or "
-            "say that these are more images of them",
-            remedy="more",
-        )
-    if known and policy is not None and policy.one_each is not None:
-        raise UserError(
-            f"{metadata.method} shares out its memory as classes come, once: it cannot learn more "
-            "images of a known class; er-even-bnt can"
-        )
-    if policy is not None and policy.one_each is not None:
-        classes, tasks = len(metadata.classes) + len(names), len(metadata.taught) + 1
-        needed = {"class": classes, "task": tasks}[policy.one_each]
-        if metadata.memory < needed:
-            raise UserError(
-                f"{metadata.method} keeps an image of each {policy.one_each}, and there are now "
-                f"{needed}: its memory of {metadata.memory} is too small; begin again with a "
-                "larger one",
-                remedy="memory",
-            )
-    if metadata.tasks is not None and len(metadata.taught) >= metadata.tasks:
-        raise UserError(f"the model was made for {metadata.tasks} tasks, and has learned them all")
-    if metadata.taught and last_linear(model.net).out_features != len(metadata.classes):
-        raise UserError("the network's outputs are not its classes: load the model again")
-    return known

@@ -159,8 +159,10 @@ class Metadata(Options):
     @property
     def square(self) -> Square:
         """Return the conversion of a photograph to a sample."""
-        view = self.view
-        return Square(self.shape[-1], *(() if view is None else (view.crop, view.interpolation)))
+        size, grey = self.shape[-1], len(self.shape) == 3 and self.shape[0] == 1
+        if self.view is None:
+            return Square(size, grey=grey)
+        return Square(size, self.view.crop, self.view.interpolation, grey)
 
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:

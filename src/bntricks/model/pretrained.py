@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bntricks.errors import RunError, UserError
+from bntricks.model.checks import check_classes
 from bntricks.model.create import build, protocol
 from bntricks.model.heads import Layer, Statistics, accuracy, all_layers, calibrated, right
 from bntricks.model.history import checksum, today
@@ -201,7 +202,6 @@ def teach_features(
     """Learn new classes, or more of known ones, in one pass over their images. Then `tune` the
     trunk, all of it or from a part on, for these `epochs` at this rate; the tuned one is used if it
     is better."""
-    from bntricks.model.learn import check_classes  # which calls this
     from bntricks.model.tune import tuned
 
     frozen, metadata, state = model.frozen, model.metadata, model.learner.state

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,10 +86,12 @@ def return_scores(net: nn.Module) -> nn.Module:
 
 
 def scores_in(output: Any) -> Any:
-    """Return the `logits` of a network's output, or else all of it."""
-    if isinstance(output, Mapping):
-        return output.get("logits", output)
-    return getattr(output, "logits", output)
+    """Return the `logits` of a network's output, or else all of it. Scores of a 1×1 convolution,
+    [N, C, 1, 1], become [N, C]."""
+    logits = output.get if isinstance(output, Mapping) else partial(getattr, output)
+    scores = logits("logits", output)
+    pooled = isinstance(scores, Tensor) and scores.ndim == 4 and scores.shape[2:] == (1, 1)
+    return scores.flatten(1) if pooled else scores
 
 
 def _return_scores(net: nn.Module, inputs: object, output: object) -> object:

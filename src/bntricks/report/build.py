@@ -13,11 +13,20 @@ from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import cost, curves, over_memory, over_share, per_task
 from bntricks.report.figures.maps import feature_maps
 from bntricks.report.figures.panels import matrices, task_lines
-from bntricks.report.groups import RunGroup, by_stream, cut_down_label, group, stream_title
+from bntricks.report.groups import (
+    MOST_DRAWN,
+    RunGroup,
+    by_stream,
+    cut_down_label,
+    first_drawn,
+    group,
+    on_chart,
+    stream_title,
+)
 from bntricks.report.overview import Overview, claims_title, moved, overview
 from bntricks.report.protocol import changed_protocol
 from bntricks.report.tables.paper_form import memories, paper_form
-from bntricks.report.tables.results import cost_table, results_table, verdict_table
+from bntricks.report.tables.results import cost_table, of_one_stream, results_table, verdict_table
 from bntricks.report.tables.table import Table
 from bntricks.report.verdicts import Judgement, verdicts
 from bntricks.runs.metrics import chosen
@@ -36,6 +45,8 @@ class StreamPart:
     """In the order they are read."""
     classes: Table | None = None
     """The accuracy of each class, where records say."""
+    results: Table | None = None
+    """A row for each group, where they are too many to draw all of them."""
     folded: bool = False
     """Whether a page shows it only on demand, because another part compares it with its like."""
 
@@ -61,6 +72,8 @@ class Report:
     verdict_figure: Figure | None
     streams: tuple[StreamPart, ...]
     maps: tuple[Figure, ...]
+    metrics: tuple[str, ...]
+    """Of the table of results."""
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -97,6 +110,8 @@ def build(
     cut_down = f" Learned from {remark.strip('()')}." if remark else ""
     claims = claims_title(study) if study else ""
     form = paper_form(groups, study)
+    names = chosen(metrics)
+    results = results_table(groups, study, scale, names)
     return Report(
         title=title or (f"{study.title} ({scale} scale)" if study else TITLE),
         summary=f"{opening.asked}{cut_down}",
@@ -104,17 +119,20 @@ def build(
         command=command,
         groups=tuple(groups),
         form=replace(form, notes=(*form.notes, *changed_protocol(groups, study, scale))),
-        results=results_table(groups, study, scale, chosen(metrics)),
-        cost=cost_table(groups),
+        results=results,
+        cost=cost_table(groups, results),
         verdicts=tuple(judgements),
         verdict_table=verdict_table(judgements, remark, claims) if judgements else None,
         verdict_figure=verdict_chart(judgements, remark, "Differences behind the verdicts"),
-        streams=tuple(_stream_parts(by_stream(groups))),
+        streams=tuple(_stream_parts(by_stream(groups), names)),
         maps=tuple(_named(feature_maps(groups), set())) if not study or study.probe else (),
+        metrics=names,
     )
 
 
-def _stream_parts(streams: dict[str, list[RunGroup]]) -> Iterator[StreamPart]:
+def _stream_parts(
+    streams: dict[str, list[RunGroup]], metrics: Sequence[str]
+) -> Iterator[StreamPart]:
     """Make a part for each stream or, where sizes of the memory are compared, one for the
     comparison and one for each size."""
     names: set[str] = set()
@@ -123,10 +141,10 @@ def _stream_parts(streams: dict[str, list[RunGroup]]) -> Iterator[StreamPart]:
         if figure := over_memory(groups):
             labels = {row["label"] for row in figure.rows}
             sized = {each.label: each for m in memories(groups) for each in _with_memory(groups, m)}
-            lines = tuple(each for label, each in sized.items() if label in labels)
-            yield StreamPart(title, lines, tuple(_named([figure], names)))
+            lines = [each for label, each in sized.items() if label in labels]
+            yield StreamPart(title, tuple(first_drawn(lines)), tuple(_named([figure], names)))
         for memory in memories(groups):
-            own = _with_memory(groups, memory)
+            own = first_drawn(_with_memory(groups, memory))
             drawn = [curves(own), per_task(own), over_share(own), task_lines(own), matrices(own)]
             drawn += [cost(own), confusion(own)]
             size = "" if memory is None else f", |M| = {memory}"
@@ -139,7 +157,9 @@ def _stream_parts(streams: dict[str, list[RunGroup]]) -> Iterator[StreamPart]:
             )
             named = tuple(_named(figures, names))
             folded = memory is not None
-            yield StreamPart(f"{title}{size}", tuple(own), named, class_table(own), folded)
+            classes = class_table(on_chart(own))
+            table = of_one_stream(own, metrics) if len(own) > MOST_DRAWN else None
+            yield StreamPart(f"{title}{size}", tuple(own), named, classes, table, folded)
 
 
 def _with_memory(groups: Sequence[RunGroup], memory: int | None) -> list[RunGroup]:
@@ -147,10 +167,14 @@ def _with_memory(groups: Sequence[RunGroup], memory: int | None) -> list[RunGrou
     if memory is None:
         return list(groups)
     return [
-        replace(each, label=each.unsized)
+        replace(each, label=each.unsized, remarks=_without_size(each))
         for each in groups
         if each.knobs["memory"] in (None, memory)
     ]
+
+
+def _without_size(own: RunGroup) -> dict[str, str]:
+    return {key: text for key, text in own.remarks.items() if key != "memory"}
 
 
 def _named(figures: Iterable[Figure], taken: set[str]) -> Iterator[Figure]:

@@ -16,8 +16,10 @@ from bntricks.errors import RunError, UserError
 from bntricks.files import commit, parse_json, shown, text_bytes
 from bntricks.report.build import Report
 from bntricks.report.figures.figure import VEGA_LITE, WIDTH, Figure
+from bntricks.report.figures.looks import DARK, INK, PAPER, RAIL
 from bntricks.report.page.html import Section
-from bntricks.report.page.page import report_html
+from bntricks.report.page.leaderboard import leaderboard_html
+from bntricks.report.page.page import LEADERBOARD, report_html
 from bntricks.report.records import COLUMNS, Records
 from bntricks.report.tables.latex import to_latex
 from bntricks.report.tables.results import printed_verdicts
@@ -29,11 +31,14 @@ WRITTEN = ".report-files.json"
 """What a report consists of, each file with the SHA-256 of its content."""
 PIXELS_PER_INCH = 200
 STYLE: dict[str, Any] = {
-    "background": "white",
+    "background": PAPER,
     "font": "Helvetica, Arial, sans-serif",
-    "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"},
-    "header": {"labelFontSize": 12},
-    "tick": {"color": "black"},
+    "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal"}
+    | dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), INK)
+    | {"gridColor": RAIL},
+    "header": {"labelFontSize": 12, "labelColor": INK},
+    "legend": {"labelColor": INK, "titleColor": INK},
+    **{mark: {"color": INK} for mark in ("rule", "text", "tick")},
     "view": {"stroke": None},
 }
 """How charts look outside the page; they have no title, as a paper has a caption."""
@@ -56,7 +61,8 @@ def offline(figure: Figure) -> dict[str, Any]:
     legend = {"orient": "bottom", "columns": columns, "labelFontSize": 11}
     legend |= {"labelLimit": 0, "symbolLimit": 0}
     legend |= figure.spec["usermeta"]["legend"]
-    style = {**STYLE, "legend": {"disable": True} if figure.ends else legend}
+    legend = {"disable": True} if figure.ends else {**STYLE["legend"], **legend}
+    style = {**STYLE, "legend": legend}
     return {"vl_version": VEGA_LITE, "config": style, "allowed_base_urls": []}
 
 
@@ -81,6 +87,7 @@ def write(
             continue
         contents |= {f"figures/{name}": content for name, content in files.items()}
     contents[PAGE] = report_html(report, opening).encode()
+    contents[LEADERBOARD] = leaderboard_html(report, PAGE).encode()
     return write_whole(Path(folder), contents)
 
 
@@ -141,11 +148,13 @@ def _writing_to(folder: Path) -> Iterator[None]:
 
 
 def svg(figure: Figure) -> bytes:
-    """Draw a figure as SVG, with the same bytes whatever was drawn before."""
+    """Draw a figure as SVG, light or dark as its reader's screen is, with the same bytes whatever
+    was drawn before."""
     with _drawing(figure):
         drawn = vl_convert.vegalite_to_svg(json.dumps(figure.spec), **offline(figure))
     numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))  # anew in each file
-    return NUMBERED.sub(lambda m: f"{m[1] or m[2]}{numbers[m[0]]}", drawn).encode()
+    head, end, rest = NUMBERED.sub(lambda m: f"{m[1] or m[2]}{numbers[m[0]]}", drawn).partition(">")
+    return f"{head}{end}{DARK}{rest}".encode()
 
 
 def rendered(figure: Figure) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from typing import get_args
 
 from bntricks.errors import counted
 from bntricks.paper import ScaleName, Side, Study
-from bntricks.report.groups import RunGroup, by_stream, seeds_of, stream_title
+from bntricks.report.groups import RunGroup, by_stream, seeds_of, side_title, stream_title
 from bntricks.report.protocol import departures, groups_of
 from bntricks.report.verdicts import Judgement, Verdict
 
@@ -115,7 +115,7 @@ def _missing_on(
         if (method, stream) not in costly
     ]
     runs = {
-        str(side): sum(len(each.records) for each in groups_of(study, scale, side, groups))
+        side_title(side): sum(len(each.records) for each in groups_of(study, scale, side, groups))
         for side in sides
     }
     if absent := [side for side, count in runs.items() if not count]:

@@ -12,6 +12,7 @@ from bntricks.errors import UserError
 from bntricks.files import commit, write_errors
 from bntricks.report.figures.figure import Figure
 from bntricks.report.figures.lines import curves, per_task
+from bntricks.report.figures.looks import looks
 from bntricks.report.groups import RunGroup, group, stream_title
 from bntricks.report.records import by_seed, load_records
 from bntricks.report.statistics import difference
@@ -76,10 +77,11 @@ def write_page(reports: Sequence[PairReport], path: Path, command: str | None = 
 
 
 def labelled(pair: Pair) -> list[RunGroup]:
-    """Label the groups by their sides, as variants, so that they look different."""
+    """Label the groups by their sides; they look different even if they are of one method."""
+    own_looks = looks([(each.method, side) for side, each in zip(SIDES, pair, strict=True)])
     return [
-        replace(each, label=f"{side}: {each.method}", variant=side)
-        for side, each in zip(SIDES, pair, strict=True)
+        replace(each, label=f"{side}: {each.title}", variant=side, look=look)
+        for side, each, look in zip(SIDES, pair, own_looks, strict=True)
     ]
 
 
@@ -103,7 +105,7 @@ def _pairs(a: Sequence[Record], b: Sequence[Record]) -> list[Pair]:
 
 
 def _title(pair: Pair) -> str:
-    methods = dict.fromkeys(each.method for each in pair)
+    methods = dict.fromkeys(each.title for each in pair)
     streams = dict.fromkeys(stream_title(each.stream) for each in pair)
     return f"{' and '.join(methods)} on {' and '.join(streams)}"
 

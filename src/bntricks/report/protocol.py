@@ -2,13 +2,43 @@
 runs of a study, and how they differ from it; and the refusal to compare different protocols."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import combinations
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.paper import PaperResult, ScaleName, Side, Study, load_reported
+from bntricks.paper import SCALES, PaperResult, ScaleName, Side, Study, load_reported, load_study
 from bntricks.report.groups import RunGroup
 from bntricks.runs.config import Config
+
+DEFAULTS = Config().model_dump(mode="json")
+PROTOCOL, MEMORY = Config.options(changes="protocol"), Config.options(of="memory")
+MOST_VALUES = 6
+"""Of one option that a sentence lists."""
+
+
+def scale_name(group: RunGroup) -> str:
+    """Name the scale of the paper's main study that a group was run at, apart from its length; a
+    dash if it has none of them."""
+    # Without a memory, data alone tells the scales of small networks apart.
+    scales = SCALES[::-1] if group.cut_down else SCALES
+    return next((scale for scale in scales if _at_scale(group, scale)), "–")
+
+
+def _at_scale(group: RunGroup, scale: ScaleName) -> bool:
+    wanted = dict(_scale_values(scale, group.stream))
+    wanted["memory"] = wanted["memory"] or load_reported().memory.get(group.stream)
+    if group.knobs["memory"] is None:
+        del wanted["memory"]
+    return all(group.knobs[key] == value for key, value in wanted.items())
+
+
+@cache
+def _scale_values(scale: ScaleName, stream: str) -> tuple[tuple[str, Any], ...]:
+    main = load_study("main")
+    of_size = {key for each in main.scale.values() for key in each.overrides} | {"memory"}
+    values = {**DEFAULTS, **main.values(scale, stream)}
+    return tuple((key, values[key]) for key in sorted(of_size - {"epochs"}))
 
 
 def paper_numbers(group: RunGroup) -> PaperResult | None:
@@ -30,12 +60,11 @@ def departures(*groups: RunGroup) -> list[str]:
 
 def _departures(group: RunGroup) -> Iterator[tuple[str, str, str]]:
     """List our values and the paper's, by option."""
-    default, reported = Config().model_dump(mode="json"), load_reported()
-    skipped = Config.options(of="memory") if group.knobs["memory"] is None else {"memory"}
-    protocol = Config.options(changes="protocol") - skipped
-    for key in default:
-        if key in protocol and group.knobs[key] != default[key]:
-            yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, default[key])
+    reported = load_reported()
+    for key in DEFAULTS:
+        skipped = key == "memory" or (group.knobs["memory"] is None and key in MEMORY)
+        if key in PROTOCOL and not skipped and group.knobs[key] != DEFAULTS[key]:
+            yield key.replace("_", " "), _text(key, group.knobs[key]), _text(key, DEFAULTS[key])
     # A record has the defaults of its method, too.
     for name, usual in reported.hyper_of(group.method, group.stream).items():
         if (own := group.knobs["hyper"].get(name, usual)) != usual:
@@ -68,7 +97,7 @@ def groups_of(
 
 def _has(group: RunGroup, key: str, value: Any) -> bool:
     """Whether these runs have this value; runs without a memory have any size."""
-    unused = group.knobs["memory"] is None and key in Config.options(of="memory")
+    unused = group.knobs["memory"] is None and key in MEMORY
     return unused or bool(group.knobs[key] == value)
 
 
@@ -77,17 +106,16 @@ def changes(
 ) -> dict[str, tuple[Any, Any]]:
     """List options that decide results and differ from the study's: our value, and the study's."""
     stream = side.stream if side.stream in study.streams else study.streams[0]
-    default = Config().model_dump(mode="json")
-    wanted = {**default, **study.values(scale, stream, side.variant)}
+    wanted = {**DEFAULTS, **study.values(scale, stream, side.variant)}
     wanted["memory"] = wanted["memory"] or load_reported().memory.get(stream)
     return {
         key: (own, wanted[key])
         for key, own in group.knobs.items()
         if key in wanted
-        and key in Config.options(changes="protocol")
+        and key in PROTOCOL
         and own != wanted[key]
         # A run has the default of an option that its method or norm does not use.
-        and not (key in Config.options(of=("method", "memory", "norm")) and own == default[key])
+        and not (key in Config.options(of=("method", "memory", "norm")) and own == DEFAULTS[key])
         and not (key == "memory" and wanted[key] is None)
     }
 
@@ -114,11 +142,10 @@ def is_smoke(study: Study, scale: ScaleName, side: Side, group: RunGroup) -> boo
     if "smoke" not in study.scale:
         return False
     smoke, wanted = (
-        {**Config().model_dump(), **study.values(each, side.stream, side.variant)}
-        for each in ("smoke", scale)
+        {**DEFAULTS, **study.values(each, side.stream, side.variant)} for each in ("smoke", scale)
     )
     telling = {key for key in smoke if smoke[key] != wanted[key]}
-    telling -= Config.options(of="memory") if group.knobs["memory"] is None else set()
+    telling -= MEMORY if group.knobs["memory"] is None else set()
     return bool(telling) and all(group.knobs[key] == smoke[key] for key in telling)
 
 
@@ -158,5 +185,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _either(values: Sequence[str]) -> str:
+    if len(values) > MOST_VALUES:
+        values = [*values[: MOST_VALUES - 1], f"{len(values) - MOST_VALUES + 1} others"]
     *others, last = values
     return f"{', '.join(others)} or {last}" if others else last

@@ -2,13 +2,14 @@
 is, and the command that trains it on all training images."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from typing import Any
 
 import altair as alt
 
 from bntricks.report.commands import run_command
-from bntricks.report.figures.figure import SEEDS, Figure, Row, tooltip
+from bntricks.report.figures.figure import COLOURS, SEEDS, UPRIGHT, Figure, Row, tooltip
 from bntricks.report.page.html import Section, figure_html, table_html
 from bntricks.report.records import by_seed
 from bntricks.report.statistics import Estimate, difference, mean, sd
@@ -148,6 +149,57 @@ def heat_map(result: SearchResult) -> Figure | None:
     return Figure("search", f"ACC by {names[0]} and {names[1]}", text, chart, rows)
 
 
+def figures(result: SearchResult) -> list[Figure]:
+    """Draw ACC over each option and, if these cells make one, the map of two."""
+    return [figure for figure in (heat_map(result), over_options(result)) if figure is not None]
+
+
+def over_options(result: SearchResult) -> Figure | None:
+    """Draw the ACC of every cell over the values of each option; None if fewer than two have
+    finished runs."""
+    cells = [cell for cell in result.cells if cell.acc is not None]
+    if len(cells) < 2:
+        return None
+    names = list(cells[0].knobs)
+    rows: list[Row] = []
+    for cell in cells:
+        acc, spread = cell.acc or 0.0, cell.sd or 0.0
+        row: Row = {name: drawable(worded(value)) for name, value in cell.knobs.items()}
+        row |= {"acc": acc, "low": acc - spread, "high": acc + spread, "sd": cell.sd}
+        mark = "best" if cell is result.best else "others"
+        rows.append({**row, "cell": drawable(str(cell)), "shown": mark, "seeds": len(cell.records)})
+    panels = [_over(result, name, rows, joined=len(names) == 1) for name in names]
+    text = "ACC on validation images, mean ± standard deviation over seeds; each point is a cell."
+    chart = alt.concat(*panels, columns=2)
+    title = f"ACC by {' and by '.join(names)}"
+    return Figure("search-options", title, text, chart, rows, beside=90.0)
+
+
+def _over(result: SearchResult, name: str, rows: list[Row], *, joined: bool) -> Any:
+    """Draw the panel of one option. Numbers have their own distances, on a logarithmic axis if they
+    span more than a factor of ten."""
+    values = axis_values(result, name)
+    numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    x: Any = alt.X("x:O", title=name, sort=[drawable(worded(v)) for v in values], axis=UPRIGHT)
+    if numeric:
+        wide = values[0] > 0 and values[-1] / values[0] > 10
+        kind = {"type": "log"} if wide else {"type": "linear", "zero": False}
+        scale = alt.Scale(**kind, nice=False, padding=20)
+        x = alt.X("x:Q", title=name, scale=scale, axis=alt.Axis(values=values, labelOverlap=True))
+    # A field of its own: an option's name may mean something to the charting library.
+    drawn = [{**row, "x": float(row[name]) if numeric else row[name]} for row in rows]
+    colours = alt.Scale(domain=["best", "others"], range=[COLOURS[1], COLOURS[0]])
+    base = alt.Chart(alt.InlineData(values=drawn), width=300, height=220).encode(
+        x=x, color=alt.Color("shown:N", title=None, scale=colours)
+    )
+    y = partial(alt.Y, title="ACC, %", scale=alt.Scale(zero=False, padding=10))
+    tips = {"cell:N": "cell", "acc:Q .2f": "ACC, %", "sd:Q .2f": "± sd", **SEEDS}
+    line = [base.mark_line(color="#888888").encode(x=x, y=y("acc:Q"), color=alt.value("#888888"))]
+    span = base.mark_rule(strokeWidth=2).encode(y=y("low:Q"), y2="high:Q")
+    dot = base.mark_point(filled=True, size=80, opacity=1)
+    return alt.layer(*line * joined, span, dot.encode(y=y("acc:Q"), tooltip=tooltip(tips)))
+
+
 def is_map(result: SearchResult) -> bool:
     """Whether two options were searched, and at least half of their combinations tried."""
     knobs = list(result.cells[0].knobs)
@@ -166,10 +218,9 @@ def axis_values(result: SearchResult, knob: str) -> list[Any]:
 
 def section(result: SearchResult, made_by: str | None) -> Section:
     """Render the search as the first part of a report's page."""
-    figure = heat_map(result)
     parts = [
         f"<p>{escape(str(result))}</p>",
-        "" if figure is None else figure_html(figure),
+        *map(figure_html, figures(result)),
         table_html(table(result), "search-table"),
     ]
     if made_by is not None:

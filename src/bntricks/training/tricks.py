@@ -9,19 +9,20 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from bntricks.batch import BalanceRule, Batch, balance, class_numbers
+from bntricks.batch import BalanceRule, Batch, balance, check_finite, class_numbers
 from bntricks.memory import Memory
 from bntricks.norm import check_layers, frozen_ema, update_ema
 from bntricks.recipes.lesson import Lesson, check_announced, next_lesson, unannounced_lesson
 from bntricks.seeds import Generators
-from bntricks.system.devices import device_of, to_device
+from bntricks.system.devices import to_device
 from bntricks.training.distributed import Team
 from bntricks.training.learner import identity
 from bntricks.training.state import View
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
-"""A function from logits [B, C] and labels [B] to a scalar."""
+LossFunction = Callable[[Any, Tensor], Tensor]
+"""A function from what the network returns, such as logits [B, C], and labels [B] to a scalar."""
 
 
 class BNTricks:
@@ -35,8 +36,9 @@ class BNTricks:
     ...     optimiser.step()
 
     It keeps `memory` samples and replays batches of `batch`. `view` turns samples into inputs, with
-    another crop each time; the memory keeps the samples as given. Without `begin`, the classes of a
-    batch are new and all others seen so far are old.
+    another crop each time; the memory keeps the samples as given, on `device` or else where the
+    first batch is. Without `begin`, the classes of a batch are new and all others seen so far are
+    old.
 
     With `DistributedDataParallel`, give the wrapped network: every rank keeps a memory of its own,
     and φ is moved by the balanced batches of all ranks together.
@@ -56,16 +58,16 @@ class BNTricks:
         if batch < 2:
             raise ValueError(f"a batch of {batch} has no variance: replay at least 2 samples")
         self.net = net
-        own = getattr(net, "module", net) if dist.is_initialized() else net
-        self._passed: nn.Module = own
-        check_layers(own)
+        self._passed = _without_ddp(net)
+        check_layers(self._passed)
         self.generators = seed if isinstance(seed, Generators) else Generators.of(seed)
         self.memory = Memory(
             memory,
             insertion=self.generators.memory_insertion,
             sampling=self.generators.memory_sampling,
-            device=device_of(net) if device is None else device,
+            device=device or "cpu",
         )
+        self._placed = device is not None
         self.batch, self.view, self.rule = batch, view, rule
         self.lesson = Lesson()
         self._begun = False
@@ -78,6 +80,11 @@ class BNTricks:
         """Move φ by a balanced batch, and return the loss of this batch plus that of a replayed
         one. The memory then takes in this batch. Gradients accumulate as usual."""
         labels = class_numbers(y)
+        if x.device.type == "cpu":  # elsewhere the step would wait
+            check_finite(x, "the batch")
+        if not self._placed:
+            self.memory.to(x.device)
+            self._placed = True
         if self._begun:
             check_announced(labels, self.lesson.announced)
         else:
@@ -91,7 +98,7 @@ class BNTricks:
             for batch in (current, replay):
                 if batch is not None and len(batch) > 1:  # one sample has no variance
                     here = to_device(batch.y, x.device)
-                    losses.append(loss(self.net(_of_any_size(batch.x)), here))
+                    losses.append(_scalar(loss(self.net(_of_any_size(batch.x)), here)))
         self.memory.add(raw, task=self.lesson.t)
         if not losses:
             return torch.zeros((), device=x.device, requires_grad=True)
@@ -110,6 +117,8 @@ class BNTricks:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` returned, to the same bits."""
+        if missing := sorted(self.state_dict().keys() - state):
+            raise ValueError(f"this state has no {missing[0]}: it is not one of BNTricks")
         self.memory.load_state_dict(state["memory"])
         self.generators.load_state_dict(state["generators"])
         self.lesson = Lesson(state["task"], tuple(state["new"]), tuple(state["old"]))
@@ -134,6 +143,19 @@ class BNTricks:
             together = Team().tracking(self._passed, len(batch) * dist.get_world_size())
         with together:
             update_ema(self._passed, _of_any_size(batch.x))
+
+
+def _without_ddp(net: nn.Module) -> nn.Module:
+    """Return the network that every rank has a copy of."""
+    outer = getattr(net, "_orig_mod", net)  # of what torch.compile returned
+    return outer.module if isinstance(outer, DistributedDataParallel) else net
+
+
+def _scalar(loss: Tensor) -> Tensor:
+    if not isinstance(loss, Tensor) or loss.dim():
+        given = list(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
+        raise ValueError(f"the loss must be a scalar tensor, such as a mean, not {given}")
+    return loss
 
 
 def _of_any_size(x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from bntricks import UserError
-from bntricks.streams.files.image import Square, square_rgb
+from bntricks.streams.files.image import Square, square_pixels
 from bntricks.streams.files.image_files import read_blocks, read_files
 from helpers.colours import write_folder
 
@@ -17,7 +17,7 @@ def test_a_share_of_the_centre_square_is_resized_as_asked(crop, interpolation):
     pixels = np.random.default_rng(0).integers(256, size=(16, 20, 3), dtype=np.uint8)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG")
-    found = square_rgb(file.getvalue(), Square(8, crop, interpolation))
+    found = square_pixels(file.getvalue(), Square(8, crop, interpolation))
     edge = 16 * (1 - crop) / 2
     box = (edge, edge, 16 - edge, 16 - edge)
     resampling = Image.Resampling[interpolation.upper()]

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
+from bntricks.report.figures.looks import DARK, PAPER
+
 BLACK, FRAME = "#111111", "#888888"
 THETA, PHI = "#009E73", "#D55E00"
 FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif"
@@ -50,7 +52,7 @@ def svg(drawing: Drawing, *, card: bool) -> str:
     width, height = math.ceil(drawing.width), math.ceil(drawing.height)
     scale = 1.0 if card else ENLARGED
     colour = f' color="{BLACK}"' if card else ""
-    sheet = f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n' if card else ""
+    sheet = f'{DARK}<rect width="{width}" height="{height}" fill="{PAPER}"/>\n' if card else ""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{scale * width:g}" height="{scale * height:g}" role="img" '

@@ -7,9 +7,8 @@ from statistics import fmean
 from typing import Any
 
 from bntricks.errors import UserError
-from bntricks.paper import load_reported
 from bntricks.report.commands import run_command, words_of
-from bntricks.report.figures.looks import BNT, Look, looks
+from bntricks.report.figures.looks import BNT
 from bntricks.report.groups import RunGroup, group, stream_title
 from bntricks.report.tables.table import drawable
 from bntricks.runs.record import Record
@@ -95,20 +94,18 @@ def _order(scene: Scene) -> tuple[Any, ...]:
 def _scene(groups: Sequence[RunGroup]) -> Scene:
     own = group(record for each in groups for record in each.records)
     title = drawable(stream_title(own[0].stream)) + _remark(groups[0])
-    by_label = looks(own)
-    lines = (_line(each, by_label[each.label]) for each in own)
+    lines = map(_line, own)
     return Scene(title, tuple(line for line in lines if line.points))
 
 
-def _line(own: RunGroup, look: Look) -> MethodLine:
-    titles = {**load_reported().titles, **PLAIN}
+def _line(own: RunGroup) -> MethodLine:
     first = own.records[0]
     shares = (record.new_share_of_phi for record in own.records)
     return MethodLine(
         method=own.method,
-        name=drawable(titles.get(own.method, own.method)) + _remark(own),
-        colour=look.colour,
-        dash=look.dash,
+        name=PLAIN.get(own.method, own.title) + _remark(own),
+        colour=own.look.colour,
+        dash=own.look.dash,
         seeds=len(own.records),
         own=next((share for share in shares if share is not None), None),
         points=tuple(_points(own.records)),
@@ -118,7 +115,7 @@ def _line(own: RunGroup, look: Look) -> MethodLine:
 
 def _remark(own: RunGroup) -> str:
     """Return the remark in a label after the method's name, in brackets; empty if there is none."""
-    return own.label.removeprefix(drawable(own.method))
+    return own.label.removeprefix(own.title)
 
 
 def _points(records: Sequence[Record]) -> Iterator[Point]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import altair as alt
 
+from bntricks.errors import counted
 from bntricks.paper import STREAMS
 from bntricks.report.figures.figure import SEEDS, WIDTH, Figure, Row, tooltip
 from bntricks.report.tables.results import compared
@@ -21,7 +22,7 @@ VERDICTS = {
     "no difference": ("#888888", "diamond"),
     "doubtful": ("#E69F00", "triangle-down"),
     "does not hold": ("#D55E00", "cross"),
-    "not judged": ("#AAAAAA", "stroke"),
+    "not judged": ("#8A8A8A", "triangle-right"),
     "the paper": ("#CC79A7", "diamond"),
 }
 LINE_LENGTH = 48
@@ -35,7 +36,7 @@ LINE_OF_TEXT, MARKS = 13, 26
 def verdict_chart(
     judgements: Sequence[Judgement], remark: str = "", title: str = "Claims, ours and the paper's"
 ) -> Figure | None:
-    """Draw the claims' differences; None if no claim was run. The remark, such as "(cut-down
+    """Draw the claims' differences; None if none has an interval. The remark, such as "(cut-down
     data)", is added to every axis."""
     panels: dict[str, list[Row]] = {}
     for axis, row in _rows(judgements):
@@ -47,9 +48,13 @@ def verdict_chart(
     drawn = [_panel(own, f"{axis} {remark}".rstrip(), looks) for axis, own in panels.items()]
     text = "Differences A minus B with 95% intervals over seeds"
     text += ", and the paper's own differences." if "the paper" in looks else "."
+    without = sum(judged.ours is not None and judged.low is None for judged in judgements)
+    if without:
+        text += f" {counted(without, 'claim')} of single seeds, without intervals: see the table."
     whole = alt.concat(*drawn, columns=1)
     claims = {row["claim"] for row in rows}
-    return Figure("differences", title, text, whole, rows, folded=len(claims) > MOST_SHOWN)
+    folded = len(claims) > MOST_SHOWN
+    return Figure("differences", title, text, whole, rows, beside=25.0, folded=folded)
 
 
 def _panel(rows: list[Row], title: str, looks: Mapping[str, tuple[str, str]]) -> Any:
@@ -92,9 +97,9 @@ def _lines(text: str) -> list[str]:
 
 
 def _rows(judgements: Sequence[Judgement]) -> Iterator[tuple[str, Row]]:
-    """Return our difference in each claim that was run, the paper's if any, and the axis title."""
+    """Return our difference in each claim with an interval, the paper's, and the axis title."""
     for number, judged in enumerate(judgements, start=1):
-        if judged.ours is None:
+        if judged.low is None:
             continue
         claim = judged.claim
         # The stream is named as the text names it.

@@ -10,7 +10,6 @@ import altair as alt
 
 from bntricks.report.figures.figure import (
     LETTER,
-    NOT_HIDDEN,
     SEEDS,
     Figure,
     Row,
@@ -19,7 +18,7 @@ from bntricks.report.figures.figure import (
     tooltip,
 )
 from bntricks.report.figures.panels import MOST_PANELS, PERCENT, by_method, facetted
-from bntricks.report.groups import RunGroup
+from bntricks.report.groups import RunGroup, on_chart
 from bntricks.report.tables.results import measured
 from bntricks.report.tables.table import Cell, Table, distinct, drawable
 from bntricks.runs.record import Record
@@ -61,26 +60,20 @@ def confusion(groups: Sequence[RunGroup]) -> Figure | None:
         return None
     classes = next(iter(recorded.values()))[0].data.classes
     by_class = sum(map(len, classes)) <= CLASSES_UP_TO
-    rows: list[Row] = []
-    order: dict[str, None] = {}
-    for label, records in recorded.items():
-        names = _names(records[0], by_class=by_class)
-        order |= dict.fromkeys(names.values())
-        shares = _shares(records, names)
-        rows += [
-            {"label": label, "true": true, "predicted": predicted, "share": share}
-            | {"seeds": len(records)}
-            for (true, predicted), share in shares.items()
-        ]
+    shown = [each for each in on_chart(groups) if _recorded([each])]
+    if not shown:
+        return None
+    rows, drawn = (_rows(_recorded(each), by_class=by_class) for each in (groups, shown))
+    order = dict.fromkeys(row["true"] for row in rows)
     unit = "class" if by_class else "task"
     beside = BESIDE + LETTER * max(map(len, order))
     side = max(SMALLEST, min(CELL * len(order), int(PHONE - beside)))
-    shown, facet = by_method(rows, side)
+    panelled, facet = by_method(drawn, side)
     scale, font = alt.Scale(domain=list(order)), min(11.0, side / len(order) - 3)
     axis = alt.Axis(labelFontSize=max(SMALLEST_LETTER, font), labelOverlap=True)
     place: dict[str, Any] = {"sort": list(order), "scale": scale, "axis": axis}
     tips = {"label:N": "method", "true:N": f"true {unit}", "predicted:N": "taken for"}
-    cells = alt.Chart(alt.InlineData(values=shown), width=side, height=side).mark_rect()
+    cells = alt.Chart(alt.InlineData(values=panelled), width=side, height=side).mark_rect()
     cells = cells.encode(
         x=alt.X("predicted:N", title=f"taken for {unit}", **place),
         y=alt.Y("true:N", title=f"true {unit}", **place),
@@ -88,17 +81,32 @@ def confusion(groups: Sequence[RunGroup]) -> Figure | None:
         tooltip=tooltip({**tips, "share:Q .1f": "%", **SEEDS}),
     )
     columns = max(1, int(WIDEST / (side + beside)))
-    chart = facetted(cells.transform_filter(NOT_HIDDEN), facet, columns)
+    chart = facetted(cells, facet, columns)
     whole = "each class" if by_class else "the classes of each task together"
     text = (
         f"Test images of {whole} (down) by what they were taken for (across) after the last task, "
         "in percent, mean over seeds. The diagonal is what was recognised"
         + ("." if by_class else ", or taken for another class of the same task.")
     )
-    folded = len(recorded) > MOST_PANELS
+    folded = len(shown) > MOST_PANELS
     return of_stream(
         "confusion", "Confusion", text, groups, chart, rows, beside=beside, folded=folded
     )
+
+
+def _rows(recorded: dict[str, list[Record]], *, by_class: bool) -> list[Row]:
+    """Return the shares of each group, also where they are 0."""
+    rows: list[Row] = []
+    for label, records in recorded.items():
+        names = names_of(records[0], by_class=by_class)
+        found, order = shares(records, names), list(dict.fromkeys(names.values()))
+        rows += [
+            {"label": label, "true": true, "predicted": predicted}
+            | {"share": found.get((true, predicted), 0.0), "seeds": len(records)}
+            for true in order
+            for predicted in order
+        ]
+    return rows
 
 
 def _recorded(groups: Sequence[RunGroup]) -> dict[str, list[Record]]:
@@ -107,7 +115,7 @@ def _recorded(groups: Sequence[RunGroup]) -> dict[str, list[Record]]:
     return {label: records for label, records in recorded.items() if records}
 
 
-def _names(record: Record, *, by_class: bool) -> dict[int, str]:
+def names_of(record: Record, *, by_class: bool) -> dict[int, str]:
     """Name each label, in the order of the tasks."""
     names = distinct([drawable(name) for name in record.data.class_names])
     return {
@@ -117,7 +125,7 @@ def _names(record: Record, *, by_class: bool) -> dict[int, str]:
     }
 
 
-def _shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
+def shares(records: Sequence[Record], names: dict[int, str]) -> dict[tuple[str, str], float]:
     """Compute percentages by true and predicted name, of all images of the true name."""
     counts, images = Counter[tuple[str, str]](), Counter[str]()
     for record in records:

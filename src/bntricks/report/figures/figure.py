@@ -1,5 +1,5 @@
 """The base of all figures, as Altair charts: one definition for the page and for the paper. Fonts,
-axes and background are the renderer's; a click selects a name, and `hidden` hides methods."""
+axes and background are the renderer's; a click selects a name."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,8 +10,14 @@ from typing import Any
 import altair as alt
 
 from bntricks.files import shown
-from bntricks.report.figures.looks import SHAPES, Look, looks
-from bntricks.report.groups import RunGroup, cut_down_label, stream_title
+from bntricks.report.figures.looks import SHAPES
+from bntricks.report.groups import (
+    RunGroup,
+    cut_down_label,
+    shared_remarks,
+    stream_title,
+    with_remark,
+)
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import drawable
 
@@ -26,8 +32,6 @@ ACCURACY = alt.Scale(domain=[0, 100])
 UPRIGHT = alt.Axis(labelAngle=0, labelOverlap=True)
 SEEDS = {"seeds:Q": "seeds"}
 """The line of a tooltip that says over how many seeds a number is taken."""
-HIDDEN = alt.param(name="hidden", value=[])
-NOT_HIDDEN = "indexof(hidden, datum.label) < 0"
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
 """The version that a figure's spec is written in."""
 LETTER = 6.6
@@ -45,12 +49,22 @@ class Figure:
     text: str
     chart: Any
     rows: list[Row]
+    """Of all groups, also of those that are not drawn."""
     ends: float = 0.0
     """Room, in points, for names at the ends of lines, which stand for a legend; 0 if none do."""
     beside: float = 65.0
     """What a panel needs beside its width, in points: its axis, and some air."""
     folded: bool = False
     """Whether a page shows it only on demand, because it is long."""
+    drawn: frozenset[str] | None = None
+    """Labels of the groups in the chart; None if it has all of them."""
+    common: str = ""
+    """The end of the title that is about the groups in the chart."""
+
+    @property
+    def drawn_rows(self) -> list[Row]:
+        """The rows in the chart."""
+        return [row for row in self.rows if self.drawn is None or row["label"] in self.drawn]
 
     @cached_property
     def spec(self) -> dict[str, Any]:
@@ -58,7 +72,9 @@ class Figure:
         spec: dict[str, Any] = _drawable(self.chart.to_dict())
         spec.pop("config", None)
         # How much room names need, for whoever shows the chart in more or less of it.
-        names = {str(row[key]) for row in self.rows for key in ("label", "shown") if key in row}
+        names = {
+            str(row[key]) for row in self.drawn_rows for key in ("label", "shown") if key in row
+        }
         room = {"ends": self.ends, "name": LETTER * max(map(len, names), default=USUAL_NAME)}
         room["beside"] = self.beside
         # Dashes would fray the symbols of a legend.
@@ -118,13 +134,19 @@ def of_stream(
     **more: Any,
 ) -> Figure:
     """Add the stream to a figure's name and title."""
+    shown = [each for each in groups if each.drawn]
+    drawn = None if len(shown) == len(groups) else frozenset(each.label for each in shown)
+    plain = f"{title}, {stream_title(groups[0].stream)}"
+    common = f" {cut_down_label(shown)}".rstrip() + with_remark(
+        "", ", ".join(shared_remarks(groups))
+    )
     name = f"{kind}-{groups[0].stream}"
-    return Figure(name, titled(title, groups), text, chart, rows, **more)
+    return Figure(name, plain + common, text, chart, rows, drawn=drawn, common=common, **more)
 
 
 def base(groups: Sequence[RunGroup], rows: list[Row], **channels: Any) -> Any:
-    """Make the common part of a chart's layers: the rows of visible methods, in their colours."""
-    chart = alt.Chart(alt.InlineData(values=rows)).transform_filter(NOT_HIDDEN)
+    """Make the common part of a chart's layers: these rows in their methods' colours."""
+    chart = alt.Chart(alt.InlineData(values=rows))
     return chart.encode(color=by_label(alt.Color, groups, "colour"), **channels)
 
 
@@ -135,9 +157,9 @@ def points(chart: Any, groups: Sequence[RunGroup], size: int, **channels: Any) -
 
 def by_label(channel: Any, groups: Sequence[RunGroup], part: str) -> Any:
     """Make a channel that shows methods by this part of their looks."""
-    own: dict[str, Look] = looks(groups)
-    values = [getattr(look, part) for look in own.values()]
-    scale = alt.Scale(domain=list(own), range=[list(v) if part == "dash" else v for v in values])
+    values = [getattr(each.look, part) for each in groups]
+    domain = [each.label for each in groups]
+    scale = alt.Scale(domain=domain, range=[list(v) if part == "dash" else v for v in values])
     return channel("label:N", title=None, scale=scale)
 
 

@@ -3,7 +3,7 @@
 one deviation wide, and lines have their names at their ends if these are short enough, else in a
 legend. Where methods differ in cost, a chart of points shows ACC over cost."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,9 +12,7 @@ import altair as alt
 
 from bntricks.report.figures.figure import (
     HEIGHT,
-    HIDDEN,
     LETTER,
-    NOT_HIDDEN,
     UPRIGHT,
     WIDTH,
     Figure,
@@ -30,8 +28,7 @@ from bntricks.report.figures.figure import (
     spread,
     tips,
 )
-from bntricks.report.figures.looks import looks
-from bntricks.report.groups import RunGroup
+from bntricks.report.groups import RunGroup, first_drawn, on_chart
 from bntricks.report.statistics import mean
 from bntricks.runs.record.phi import AtShare
 
@@ -41,38 +38,46 @@ LINE_OF_TEXT = 14.0
 """Its height in points."""
 BESIDE_ENDS = 18
 """How far names are from the figure, in points: room for what leads to them."""
-MOST_BANDS = 16
-"""Lines, all of which have bands."""
 TELLING = 0.1
 """Forward passes a step by which methods must differ for a figure of what they cost."""
 TASKS = alt.Scale(type="point", padding=0.25)
 
 
+Rows = Callable[[Sequence[RunGroup]], list[Row]]
+"""What a figure shows of groups."""
+
+
 def curves(groups: Sequence[RunGroup]) -> Figure:
     """Draw ACC over the tasks seen so far, after each task (Figure 3, left)."""
-    rows = [
+    text = "Mean accuracy over the tasks seen so far, after each task."
+    x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
+    title, tip = "ACC after each task", {"task:O": "after task"}
+    return _lines("curves", title, text, groups, _after_each_task, x, tip)
+
+
+def _after_each_task(groups: Sequence[RunGroup]) -> list[Row]:
+    return [
         {**row, "task": task}
         for group in groups
         for task, values in each(r.metrics["acc_after_each_task"] for r in group.records)
         if (row := spread(group, values))
     ]
-    text = "Mean accuracy over the tasks seen so far, after each task."
-    x = alt.X("task:O", title="after task", axis=UPRIGHT, scale=TASKS)
-    title, tip = "ACC after each task", {"task:O": "after task"}
-    return _lines("curves", title, text, groups, rows, x, tip)
 
 
 def per_task(groups: Sequence[RunGroup]) -> Figure:
     """Draw the final accuracy on each task (Figures 5 and 6)."""
-    rows = [
+    text = "Accuracy on each task after the last one."
+    x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
+    title, tip, y_title = "Final accuracy by task", {"task:O": "task"}, "final accuracy, %"
+    return _lines("per-task", title, text, groups, _in_the_end, x, tip, y_title=y_title)
+
+
+def _in_the_end(groups: Sequence[RunGroup]) -> list[Row]:
+    return [
         {**spread(group, values), "task": task}
         for group in groups
         for task, values in each(record.accuracy[-1] for record in group.records)
     ]
-    text = "Accuracy on each task after the last one."
-    x = alt.X("task:O", title="task", axis=UPRIGHT, scale=TASKS)
-    title, tip, y_title = "Final accuracy by task", {"task:O": "task"}, "final accuracy, %"
-    return _lines("per-task", title, text, groups, rows, x, tip, y_title=y_title)
 
 
 def over_memory(groups: Sequence[RunGroup]) -> Figure | None:
@@ -84,34 +89,31 @@ def over_memory(groups: Sequence[RunGroup]) -> Figure | None:
     several = {key: own for key, own in sizes.items() if len(own) > 1}
     if not several:
         return None
-    rows, firsts = [], []
-    for own in several.values():
-        first = replace(own[0], label=own[0].unsized)
-        firsts.append(first)
-        for group in sorted(own, key=lambda each: int(each.knobs["memory"])):
-            row = spread(first, group.values("acc"))
-            rows.append({**row, "memory": group.knobs["memory"]})
+    firsts = first_drawn([replace(own[0], label=own[0].unsized) for own in several.values()])
+
+    def sizes_of(firsts: Sequence[RunGroup]) -> list[Row]:
+        return [
+            {**spread(first, group.values("acc")), "memory": group.knobs["memory"]}
+            for first in firsts
+            for group in sorted(
+                several[first.method, first.variant], key=lambda each: int(each.knobs["memory"])
+            )
+        ]
+
+    rows = sizes_of(firsts)
     ticks = sorted({row["memory"] for row in rows})
     axis = alt.Axis(values=ticks, format="d", labelOverlap=True, grid=False)
     x = alt.X("memory:Q", title="|M|, images", scale=alt.Scale(type="log", nice=False), axis=axis)
     tip = {"memory:Q d": "|M|"}
     text = "ACC after the last task with memories of different size."
-    return _lines("memory", "ACC over |M|", text, firsts, rows, x, tip)
+    return _lines("memory", "ACC over |M|", text, firsts, sizes_of, x, tip)
 
 
 def over_share(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw ACC over the newest task's share of φ, of runs with that probe."""
-    rows, probed = [], []
-    for group in groups:
-        by_share: dict[float, list[AtShare]] = {}
-        for record in group.records:
-            for at in (record.phi and record.phi.by_share) or ():
-                by_share.setdefault(at.share, []).append(at)
-        probed += [group] if by_share else []
-        for share, found in sorted(by_share.items()):
-            parts = {part: mean([getattr(at, part) for at in found]) for part in ("old", "newest")}
-            rows.append({**spread(group, [at.acc for at in found]), "share": share, **parts})
-    if not rows:
+    probed = [g for g in groups if any(r.phi and r.phi.by_share for r in g.records)]
+    rows = _at_shares(probed)
+    if not rows or not any(group.drawn for group in probed):
         return None
     axis = alt.Axis(values=sorted({row["share"] for row in rows}), format="%", grid=False)
     x = alt.X("share:Q", title="newest task's share of φ", axis=axis)
@@ -120,16 +122,25 @@ def over_share(groups: Sequence[RunGroup]) -> Figure | None:
         "What the same network would reach in the end, were φ estimated on batches with this share "
         "of the newest task's training images."
     )
-    return _lines("share-of-phi", "ACC over the share of φ", text, probed, rows, x, tip)
+    return _lines("share-of-phi", "ACC over the share of φ", text, probed, _at_shares, x, tip)
+
+
+def _at_shares(groups: Sequence[RunGroup]) -> list[Row]:
+    rows = []
+    for group in groups:
+        by_share: dict[float, list[AtShare]] = {}
+        for record in group.records:
+            for at in (record.phi and record.phi.by_share) or ():
+                by_share.setdefault(at.share, []).append(at)
+        for share, found in sorted(by_share.items()):
+            parts = {part: mean([getattr(at, part) for at in found]) for part in ("old", "newest")}
+            rows.append({**spread(group, [at.acc for at in found]), "share": share, **parts})
+    return rows
 
 
 def cost(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw ACC against the passes of a step; None if a step costs all methods the same."""
-    speed = ("forwards_per_step", "images_per_second")
-    rows = [
-        spread(group, group.values("acc")) | {name: group.mean(name) for name in speed}
-        for group in groups
-    ]
+    rows, shown = _at_cost(groups), on_chart(groups)
     passes = [row["forwards_per_step"] for row in rows if row["forwards_per_step"] is not None]
     if not passes or max(passes) - min(passes) < TELLING:
         return None
@@ -137,14 +148,22 @@ def cost(groups: Sequence[RunGroup]) -> Figure | None:
     scale = alt.Scale(zero=False, nice=True, padding=15)
     axis = alt.Axis(labelOverlap=True, tickCount=5)
     x = alt.X("forwards_per_step:Q", title="forward passes a step", scale=scale, axis=axis)
-    chart = base(groups, rows, x=x, opacity=faded())
+    chart = base(shown, _at_cost(shown), x=x, opacity=faded())
     span = chart.mark_rule().encode(y=y("low:Q"), y2="high:Q")
     more = {"forwards_per_step:Q .2f": "forwards a step", "images_per_second:Q ,.0f": "images/s"}
-    point = points(chart, groups, size=90, y=y("acc:Q"), tooltip=tips({}, more))
+    point = points(chart, shown, size=90, y=y("acc:Q"), tooltip=tips({}, more))
     whole = (span + point).properties(width=WIDTH, height=HEIGHT)
-    whole = whole.add_params(HIDDEN, legend_pick("label"))
+    whole = whole.add_params(legend_pick("label"))
     text = "ACC against forward passes in a step, tracking included; images/s are of the machine."
     return of_stream("cost", "Cost and accuracy", text, groups, whole, rows)
+
+
+def _at_cost(groups: Sequence[RunGroup]) -> list[Row]:
+    speed = ("forwards_per_step", "images_per_second")
+    return [
+        spread(group, group.values("acc")) | {name: group.mean(name) for name in speed}
+        for group in groups
+    ]
 
 
 def _lines(
@@ -152,34 +171,32 @@ def _lines(
     title: str,
     text: str,
     groups: Sequence[RunGroup],
-    rows: list[Row],
+    rows_of: Rows,
     x: alt.X,
     tip: dict[str, str],
     *,
     y_title: str = "ACC, %",
 ) -> Figure:
+    shown = on_chart(groups)
+    rows = rows_of(shown)
     low, high = fitting(rows)
     y = partial(alt.Y, title=y_title, scale=alt.Scale(domain=[low, high], nice=False))
-    emphasised = [label for label, look in looks(groups).items() if look.emphasised]
-    # What is emphasised is drawn last, and of very many it alone has bands.
-    chart = base(groups, sorted(rows, key=lambda row: row["label"] in emphasised), x=x)
-    with_band = emphasised if len(groups) > MOST_BANDS else [group.label for group in groups]
+    chart = base(shown, rows, x=x)
     # Not opacity: the legend would take it over.
     look = {"y": y("low:Q"), "y2": "high:Q", "fillOpacity": faded(0.13, 0.02)}
-    own_band = alt.FieldOneOfPredicate("label", oneOf=with_band)
-    band = chart.transform_filter(own_band).mark_area(clip=True).encode(**look)
-    dash = by_label(alt.StrokeDash, groups, "dash")
+    band = chart.mark_area(clip=True).encode(**look)
+    dash = by_label(alt.StrokeDash, shown, "dash")
     line = chart.mark_line(strokeWidth=2).encode(y=y("acc:Q"), strokeDash=dash, opacity=faded())
-    point = points(chart, groups, size=45, y=y("acc:Q"), tooltip=tips(tip))
-    longest = max(len(group.label) for group in groups)
+    point = points(chart, shown, size=45, y=y("acc:Q"), tooltip=tips(tip))
+    longest = max(len(group.label) for group in shown)
     layers, ends = [band, line, point], 0.0
-    if longest <= LONGEST_END and len(groups) * LINE_OF_TEXT <= HEIGHT:
+    if longest <= LONGEST_END and len(shown) * LINE_OF_TEXT <= HEIGHT:
         ends = LETTER * longest + BESIDE_ENDS
-        layers += _ends(groups, rows, str(x.shorthand), (low, high), x, y)
+        layers += _ends(shown, rows, str(x.shorthand), (low, high), x, y)
     whole = alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
-    whole = whole.add_params(HIDDEN, legend_pick("label"))
+    whole = whole.add_params(legend_pick("label"))
     bands = "" if all(row["sd"] is None for row in rows) else " Bands: ± standard deviation."
-    return of_stream(kind, title, text + bands, groups, whole, rows, ends=ends)
+    return of_stream(kind, title, text + bands, groups, whole, rows_of(groups), ends=ends)
 
 
 def _ends(
@@ -200,7 +217,7 @@ def _ends(
         {"label": group.label, field: right, "acc": last[group.label]["acc"], "end": height}
         for group, height in zip(groups, heights, strict=True)
     ]
-    chart = alt.Chart(alt.InlineData(values=places)).transform_filter(NOT_HIDDEN)
+    chart = alt.Chart(alt.InlineData(values=places))
     leader = chart.mark_rule(x2Offset=BESIDE_ENDS - 6).encode(
         x=x,
         x2=alt.value("width"),

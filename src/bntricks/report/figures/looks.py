@@ -1,14 +1,10 @@
-"""The looks of methods: one colour for each in every figure of every study. A method and its BN
-Tricks form share hue and shape, and the plain one is dashed; variants of one method share its
-colour. Less important groups are grey."""
+"""The looks of methods: one colour for each, which is the same in every figure everywhere. A method
+and its BN Tricks form share hue and shape, and the plain one is dashed; variants of one method
+share its colour and differ in shape or dash."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
-
-from bntricks.report.groups import RunGroup
-from bntricks.report.protocol import departures
 
 BNT = "-bnt"
 GREY = "#8A8A8A"
@@ -19,31 +15,49 @@ HUES = {  # a method, and its BN Tricks form
     "er-ace": ("#D77FC0", "#A03A8A"),
 }
 COLOURS = {
-    **dict.fromkeys(("joint", "sgd", "lwf", "gem", "a-gem", "fdr", "gss"), GREY),
+    "joint": GREY,
+    "sgd": "#835D5E",
+    "lwf": "#44697A",
+    "gem": "#747856",
+    "a-gem": "#737091",
+    "fdr": "#568485",
+    "gss": "#526B51",
     "er-balance-batch": "#C562A0",
     "er-cur+buf": "#B98A00",
     "er-cur+prev": "#8A63C7",
     "er-balance-joint-train": "#2A9DA8",
-    "er-bnt-imbalance-tracker": "#B98A00",  # the recipe of er-cur+buf
+    "er-bnt-imbalance-tracker": "#8F5D04",
     "er-bnt-no-simulator": "#7B9E1F",
     "er-recalibrate": "#D14B5A",
-    "er-prev-joint": "#7B9E1F",
-    "er-las": "#8A63C7",
-    "er-ace-joint": "#7B9E1F",
+    "er-prev-joint": "#7E5596",
+    "er-las": "#A380C8",
+    "er-ace-joint": "#388A08",
     "der++-joint": "#5B6FD6",
-    "er-track-memory": "#C562A0",
-    "er-track-aligned": "#7B9E1F",
-    "cls-er": "#2A9DA8",
-    "cls-er-working-phi": "#8A63C7",
-    "cls-er-working": "#D14B5A",
-    "cls-er-split": "#5B6FD6",
-    "icarl-concat": "#C562A0",
-    "icarl-bnt-no-simulator": "#D14B5A",
-    "icarl-bnt-imbalance-tracker": "#5B6FD6",
+    "er-track-memory": "#F75585",
+    "er-track-aligned": "#17A92A",
+    "cls-er": "#7885F8",
+    "cls-er-working-phi": "#B770F8",
+    "cls-er-working": "#D47C77",
+    "cls-er-split": "#2A5CDA",
+    "icarl-concat": "#D961D2",
+    "icarl-bnt-no-simulator": "#AB4235",
+    "icarl-bnt-imbalance-tracker": "#91985E",
 }
-"""Of the paper's other methods and of the controls. Methods with one colour share no study."""
-SPARE = ("#C562A0", "#B98A00", "#8A63C7", "#D14B5A", "#7B9E1F", "#5B6FD6", "#2A9DA8")
+"""Of the paper's other methods and of the controls; no two share one."""
+SPARE = ("#F86111", "#AB6C6E", "#B74BC2", "#C2206A", "#6851C3", "#0E7F9B", "#A07C5B")
 """For methods that nobody chose a colour for: their name decides."""
+RAMP = (
+    "#6A5ACD",
+    "#4F6BD0",
+    "#3B7BC0",
+    "#2A88A4",
+    "#1F9285",
+    "#3C9A5F",
+    "#74983A",
+    "#A88E22",
+    "#CC7A1E",
+)
+"""For the variants of a method that is alone, in their order."""
 SHAPES = (
     "circle",
     "square",
@@ -56,41 +70,59 @@ SHAPES = (
 )
 SOLID, PLAIN = (1, 0), (6, 3)
 DASHES = (SOLID, (2, 2), (8, 2, 2, 2))
-MOST_EMPHASISED = 8
+INK, PAPER, RAIL = "#1b1f24", "#ffffff", "#d0d7de"
+"""Of figures outside of pages: what is written, what it is written on, and the grid."""
+DARK = (
+    "<style>@media (prefers-color-scheme: dark) {"
+    f'[fill="{INK}"] {{ fill: #e6e9ed; }} [stroke="{INK}"] {{ stroke: #e6e9ed; }} '
+    f'svg {{ color: #e6e9ed; }} [stroke="{RAIL}"] {{ stroke: #3a434d; }} '
+    f'svg > [fill="{PAPER}"] {{ fill: #14181d; }} }}</style>'
+)
+"""How a picture in a file follows a reader's dark scheme."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    colour: str
-    dash: tuple[int, ...]
-    shape: str
-
-    @property
-    def emphasised(self) -> bool:
-        return self.colour != GREY
+    colour: str = GREY
+    dash: tuple[int, ...] = SOLID
+    shape: str = SHAPES[0]
 
 
-def looks(groups: Sequence[RunGroup]) -> dict[str, Look]:
-    """Choose the look of each group, by its label. If there are more than eight coloured ones,
-    variants of a method turn grey first, furthest from the paper's protocol before others; then
-    methods without a BN Tricks form here, later ones first. Shapes are assigned separately to
-    coloured and grey groups."""
-    coloured = [each for each in groups if colour(each.method) != GREY]
-    ranks = _ranks(groups)
-    coloured.sort(key=lambda each: (ranks[each.label], not _paired(each, groups)))
-    emphasised = {each.label for each in coloured[:MOST_EMPHASISED]}
-    ordinals: dict[bool, dict[tuple[str, str], int]] = {True: {}, False: {}}
-    found = {}
-    for each in sorted(groups, key=lambda each: not _paired(each, groups)):
-        shown = each.label in emphasised
-        families = ordinals[shown]
-        ordinal = families.setdefault((_base(each, groups), each.variant), len(families))
+NO_LOOK = Look()
+"""Until a group is seen beside others."""
+
+
+def looks(names: Sequence[tuple[str, str]]) -> list[Look]:
+    """Choose the look of each method and variant. Those whose counterpart with or without BN Tricks
+    is here come first, so that they have shapes that nothing else has. Variants of a single method
+    differ in colour as well."""
+    known = {*names}
+    if len({method for method, _ in names}) == 1 < len(names):
+        return [
+            Look(
+                RAMP[index * (len(RAMP) - 1) // (len(names) - 1)],
+                SOLID,
+                SHAPES[index % len(SHAPES)],
+            )
+            for index in range(len(names))
+        ]
+    paired = [(counterpart(method), variant) in known for method, variant in names]
+    families: dict[tuple[str, str], int] = {}
+    found: dict[int, Look] = {}
+    for index in sorted(range(len(names)), key=lambda index: not paired[index]):
+        method, variant = names[index]
+        base = method.removesuffix(BNT) if paired[index] else method
+        ordinal = families.setdefault((base, variant), len(families))
         dash = DASHES[ordinal // len(SHAPES) % len(DASHES)]
-        if _paired(each, groups):
-            dash = SOLID if each.method.endswith(BNT) else PLAIN
-        shape = SHAPES[ordinal % len(SHAPES)]
-        found[each.label] = Look(colour(each.method) if shown else GREY, dash, shape)
-    return {each.label: found[each.label] for each in groups}
+        if paired[index]:
+            dash = SOLID if method.endswith(BNT) else PLAIN
+        found[index] = Look(colour(method), dash, SHAPES[ordinal % len(SHAPES)])
+    return [found[index] for index in range(len(names))]
+
+
+def counterpart(method: str) -> str:
+    """Return the method with BN Tricks, or without if it has them."""
+    return method.removesuffix(BNT) if method.endswith(BNT) else method + BNT
 
 
 def colour(method: str) -> str:
@@ -99,23 +131,3 @@ def colour(method: str) -> str:
     if base in HUES:
         return HUES[base][method.endswith(BNT)]
     return COLOURS.get(method) or SPARE[crc32(base.encode(errors="replace")) % len(SPARE)]
-
-
-def _ranks(groups: Sequence[RunGroup]) -> dict[str, int]:
-    """Count, for each group, those of the same method that are nearer to the paper's protocol."""
-    ranks: dict[str, int] = {}
-    nearer = Counter[str]()
-    for each in sorted(groups, key=lambda each: len(departures(each))):
-        ranks[each.label] = nearer[each.method]
-        nearer[each.method] += 1
-    return ranks
-
-
-def _base(own: RunGroup, groups: Sequence[RunGroup]) -> str:
-    return own.method.removesuffix(BNT) if _paired(own, groups) else own.method
-
-
-def _paired(own: RunGroup, groups: Sequence[RunGroup]) -> bool:
-    """Whether the method's counterpart with or without BN Tricks is there too."""
-    other = own.method.removesuffix(BNT) if own.method.endswith(BNT) else own.method + BNT
-    return any((g.method, g.variant) == (other, own.variant) for g in groups)

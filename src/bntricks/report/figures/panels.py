@@ -8,9 +8,7 @@ from typing import Any
 import altair as alt
 
 from bntricks.report.figures.figure import (
-    HIDDEN,
     LETTER,
-    NOT_HIDDEN,
     UPRIGHT,
     WIDTH,
     Figure,
@@ -21,7 +19,7 @@ from bntricks.report.figures.figure import (
     spread,
     tips,
 )
-from bntricks.report.groups import RunGroup
+from bntricks.report.groups import RunGroup, on_chart
 
 MOST_PANELS = 4
 """What fits side by side; figures of more are folded."""
@@ -55,7 +53,8 @@ def matrices(groups: Sequence[RunGroup]) -> Figure:
         number = alt.Text("acc:Q", format=".0f")
         layers.append(chart.mark_text(fontSize=10).encode(text=number, color=ink))
     text = "Accuracy on each task (across) after each task learned (down), mean over seeds."
-    whole, folded = _panels(layers, rows, side), len(groups) > MOST_PANELS
+    shown = on_chart(groups)
+    whole, folded = _panels(layers, _rows(shown), side), len(shown) > MOST_PANELS
     return of_stream("matrices", "Accuracy matrices", text, groups, whole, rows, folded=folded)
 
 
@@ -63,9 +62,11 @@ def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
     """Draw accuracy on each task after every later one (Figure 3, right), if there are several."""
     again = [group for group in groups if not group.joint]
     rows = _rows(again) if again else []
-    if not rows or max(row["after"] for row in rows) < 2:
+    if not any(each.drawn for each in again) or max(row["after"] for row in rows) < 2:
         return None
-    low, high = fitting(rows)
+    shown = on_chart(again)
+    drawn = _rows(shown)
+    low, high = fitting(drawn)
     side = 190
     # Neither the darkest colours, which a dark page would swallow, nor the lightest.
     viridis = alt.SchemeParams(name="viridis", extent=[0.22, 0.95])
@@ -80,7 +81,7 @@ def task_lines(groups: Sequence[RunGroup]) -> Figure | None:
         chart.mark_point(filled=True, size=35, opacity=1).encode(tooltip=tips(WHERE)),
     ]
     text = "Accuracy on each task, from when it was learned to the end, mean over seeds."
-    whole, folded = _panels(layers, rows, side), len(again) > MOST_PANELS
+    whole, folded = _panels(layers, drawn, side), len(shown) > MOST_PANELS
     return of_stream("over-time", "Each task over time", text, again, whole, rows, folded=folded)
 
 
@@ -96,13 +97,13 @@ def _rows(groups: Sequence[RunGroup]) -> list[Row]:
 
 def _panels(layers: Sequence[Any], rows: list[Row], side: int) -> Any:
     shown, facet = by_method(rows, side)
-    chart = alt.layer(*layers, data=alt.InlineData(values=shown)).transform_filter(NOT_HIDDEN)
+    chart = alt.layer(*layers, data=alt.InlineData(values=shown))
     return facetted(chart, facet, columns=max(1, (WIDTH + 120) // (side + BESIDE)))
 
 
 def facetted(chart: Any, facet: alt.Facet, columns: int) -> Any:
     """Draw a panel with its own axes for each method."""
-    whole = chart.facet(facet=facet, columns=columns).add_params(HIDDEN)
+    whole = chart.facet(facet=facet, columns=columns)
     return whole.resolve_axis(x="independent", y="independent")
 
 

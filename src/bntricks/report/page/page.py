@@ -6,7 +6,7 @@ from html import escape
 
 from bntricks.errors import counted
 from bntricks.files import shown
-from bntricks.report.build import Report
+from bntricks.report.build import Report, StreamPart
 from bntricks.report.commands import caveat, run_command
 from bntricks.report.groups import RunGroup, stream_title
 from bntricks.report.page.html import (
@@ -14,15 +14,21 @@ from bntricks.report.page.html import (
     details,
     figure_html,
     form_html,
+    packed_script,
     page_html,
     table_html,
 )
-from bntricks.report.tables.table import knob_text, only
+from bntricks.report.tables.table import Table, knob_text, only
 from bntricks.report.verdicts import Judgement, Verdict
 from bntricks.runs.record import Record
 
 MODEL = "model.safetensors"
 """What a run is saved as, if it is."""
+LEADERBOARD = "leaderboard.html"
+MOST_ROWS = 60
+"""Of a printed table of results. A report of more has only tables with filters."""
+MOST_VALUES = 40
+"""Values of a column to choose from."""
 IN_THE_FIGURE = ("Compared", "Metric")
 """Columns of verdicts that the figure of claims shows as well."""
 MARKS: dict[Verdict, str] = {
@@ -53,8 +59,7 @@ def overview_html(report: Report) -> str:
         ("Scale", f"<p>{escape(overview.scale)}</p>"),
     ]
     if report.verdicts:
-        marks = "".join(_mark(n, judged) for n, judged in enumerate(report.verdicts, start=1))
-        rows.append(("Claims", f'<p>{escape(overview.claims)}</p><ol class="marks">{marks}</ol>'))
+        rows.append(("Claims", f"<p>{escape(overview.claims)}</p>{_marks(report.verdicts)}"))
     if overview.missing:
         lines = "".join(f"<li>{escape(line)}</li>" for line in overview.missing)
         rows.append(("Missing", f"<ul>{lines}</ul>"))
@@ -62,47 +67,103 @@ def overview_html(report: Report) -> str:
     return f'<dl class="overview">{parts}</dl>'
 
 
-def _mark(number: int, judged: Judgement) -> str:
-    words = escape(f"{number}. {judged.claim.text}: {judged.verdict}")
-    kind = judged.verdict.replace(" ", "-")
-    return (
-        f'<li class="{kind}"><a href="#verdicts" title="{words}" aria-label="{words}">'
-        f"{MARKS[judged.verdict]}</a></li>"
+def _marks(verdicts: Sequence[Judgement]) -> str:
+    """Render the numbers of the claims by verdict, each a link to its row."""
+    found: dict[Verdict, list[str]] = {verdict: [] for verdict in MARKS}
+    for number, judged in enumerate(verdicts, start=1):
+        words = escape(f"{number}. {judged.claim.text}: {judged.verdict}")
+        link = f'<a href="#verdict-table-{number}" title="{words}" aria-label="{words}">'
+        found[judged.verdict].append(f"{link}{number}</a>")
+    rows = (
+        f'<li class="{verdict.replace(" ", "-")}"><span>{MARKS[verdict]} {verdict}</span> '
+        f"{' '.join(links)}</li>"
+        for verdict, links in found.items()
+        if links
     )
+    return f'<ul class="marks">{"".join(rows)}</ul>'
 
 
 def _sections(report: Report) -> Iterator[Section]:
     if report.verdict_table is not None:
         columns = enumerate(report.verdict_table.columns)
         rest = only(report.verdict_table, [i for i, name in columns if name not in IN_THE_FIGURE])
-        table = table_html(rest, "verdict-table", pick="Verdict", cards=True)
+        table = table_html(rest, "verdict-table", picks=("Verdict",), cards=True)
         figure = "" if report.verdict_figure is None else figure_html(report.verdict_figure)
         yield Section("verdicts", report.verdict_table.title, table + figure)
-    rows = table_html(report.results, "results-table", pick="Method")
-    cost = details("Data and cost", table_html(report.cost, "cost-table"))
-    results = form_html(report.form, "form-table") + details("All numbers of all rows", rows)
-    yield Section("results", "Results", results + cost)
+    yield Section("results", "Results", _results(report))
     for index, part in enumerate(report.streams, start=1):
-        figures = "".join(map(figure_html, part.figures))
+        packed: dict[str, str] = {}
+        figures = "".join(figure_html(figure, packed) for figure in part.figures)
         if part.classes is not None:
             table = table_html(part.classes, f"classes-{index}")
             figures += details("Accuracy of each class", table)
-        content = _toggles(part.groups) + figures
+        content = _choice(part, f"stream-{index}") + figures
         folded = details("Figures", content) if part.folded else content
         yield Section(f"stream-{index}", part.title, folded)
     if report.maps:
         yield Section("maps", "Maps", "".join(map(figure_html, report.maps)))
-    yield Section("runs", "Runs and commands", "".join(map(_runs, report.groups)))
+    if len(report.groups) <= MOST_ROWS:
+        yield Section("runs", "Runs and commands", "".join(map(_runs, report.groups)))
 
 
-def _toggles(groups: Sequence[RunGroup]) -> str:
-    if len(groups) < 2:
-        return ""
-    boxes = "".join(
-        f'<label><input type="checkbox" checked value="{label}"> {label}</label>'
-        for label in (escape(group.label) for group in groups)
+def _results(report: Report) -> str:
+    """Render the results as printed, and all numbers; of very many rows, say where they are."""
+    rows = len(report.results.rows)
+    board = (
+        f'<p><a href="{LEADERBOARD}">The leaderboard</a> has a dot for each of the runs, compares '
+        "any two rows seed by seed, and leads to each run with its configuration and command.</p>"
     )
-    return f"<fieldset><legend>Methods shown in the figures</legend>{boxes}</fieldset>"
+    if rows > MOST_ROWS:
+        notes = "".join(f'<p class="note">{escape(note)}</p>' for note in report.results.notes)
+        return (
+            f"<p>There are {rows} rows. Below, each stream has a table of its own, whose figures "
+            "draw the rows that you choose; results.csv, results.md and results.tex, beside this "
+            f"page, have all numbers.</p>{board}{notes}"
+        )
+    table = table_html(report.results, "results-table", picks=_picks(report.results))
+    cost = details("Data and cost", table_html(report.cost, "cost-table"))
+    form = form_html(report.form, "form-table")
+    return form + board + details("All numbers of all rows", table) + cost
+
+
+def _picks(results: Table) -> list[str]:
+    """List the columns that say what a row is, and have several values."""
+    metrics = results.columns.index("Data")
+    return [
+        name
+        for index, name in enumerate(results.columns[:metrics])
+        if not any("." in cell.text and cell.number is not None for cell in results.column(index))
+        and 1 < len({cell.text for cell in results.column(index)}) <= MOST_VALUES
+    ]
+
+
+def _choice(part: StreamPart, name: str) -> str:
+    """Render boxes for the methods in the figures of a part; for very many, a table of them."""
+    if len(part.groups) < 2:
+        return ""
+    if part.results is None:
+        labels = "".join(
+            f'<label class="draw"><input type="checkbox" class="series" value="{label}"'
+            f'{" checked" * each.drawn}><i style="background:{each.look.colour}"></i>'
+            f"{label}</label>"
+            for each in part.groups
+            for label in [escape(each.label)]
+        )
+        chooser = f"<fieldset><legend>Methods shown in the figures</legend>{labels}</fieldset>"
+    else:
+        picks = _picks(part.results)
+        table = table_html(part.results, f"{name}-rows", picks=picks, choosing=True)
+        chooser = f'<div class="chooser">{table}</div>'
+    if all(each.drawn for each in part.groups):
+        return chooser
+    series = [
+        {"label": each.label, "title": each.title, "remarks": [*each.remarks.values()]}
+        | {"size": each.remarks.get("memory"), "free": each.knobs["memory"] is None}
+        | {"color": each.look.colour, "strokeDash": each.look.dash, "shape": each.look.shape}
+        | {"drawn": each.drawn, "cut": each.cut_down}
+        for each in part.groups
+    ]
+    return chooser + packed_script(f"{name}-series", series)
 
 
 def _runs(group: RunGroup) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bntricks.report.tables.table import WIDE, Cell, Table, fitted, one_line
@@ -116,8 +116,11 @@ def _ascii(letter: str) -> str:
 def _by_height(table: Table) -> Iterator[Table]:
     """Split into parts that are no higher than a page."""
     first, lines = 0, 0
+    room = COLUMN if _width(table) <= COLUMN else TEXT
+    aligned = list(_alignments(table, room, SMALLEST))
+    widths = {i: float(each[2:-3]) for i, each in enumerate(aligned) if each[0] == "p"}
     for index in range(len(table.rows)):
-        own = _lines(table, index)
+        own = _lines(table.rows[index], widths)
         if index > first and lines + own > LINES:
             yield _rows(table, first, index)
             first, lines = index, 0
@@ -131,14 +134,11 @@ def _rows(table: Table, first: int, end: int) -> Table:
     return replace(table, rows=table.rows[first:end], rules=rules, notes=notes)
 
 
-def _lines(table: Table, row: int) -> int:
-    """Count the lines of a row, assuming that a sixth of each line stays empty."""
-    room = COLUMN if _width(table) <= COLUMN else TEXT
-    widths = [each[2:-3] for each in _alignments(table, room, SMALLEST) if each[0] == "p"]
-    cells = [cell for index, cell in enumerate(table.rows[row]) if _paragraph(table, index)]
-    lengths = [1.2 * SIZES[SMALLEST] * len(cell.text) for cell in cells]
-    needed = (math.ceil(n / float(width)) for n, width in zip(lengths, widths, strict=True))
-    return max(needed, default=1)
+def _lines(row: Sequence[Cell], widths: Mapping[int, float]) -> int:
+    """Count the lines of a row from the widths of its paragraphs, assuming that a sixth of each
+    line stays empty."""
+    lengths = {index: 1.2 * SIZES[SMALLEST] * len(row[index].text) for index in widths}
+    return max((math.ceil(lengths[index] / widths[index]) for index in widths), default=1)
 
 
 def _float(table: Table) -> str:

@@ -7,18 +7,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bntricks.paper import STREAMS, Study, load_reported
-from bntricks.report.groups import RunGroup, best, by_stream, seeds_of, stream_title, with_remark
+from bntricks.report.groups import RunGroup, best, by_stream, method_title, seeds_of, stream_title
 from bntricks.report.protocol import paper_numbers, protocol_notes
-from bntricks.report.tables.results import METRICS, measured, reported
+from bntricks.report.tables.results import METRICS, measured, option_cells, reported
 from bntricks.report.tables.table import SKIPPED, Cell, Table
 
 BOUNDS = ("joint", "sgd")
 """Upper and lower bound: all data at once, and no protection against forgetting."""
 BNT = "-bnt"
-BOLD = (
-    "Bold: the best of a method and its BN Tricks forms, or of all rows if there are none, among "
-    "runs of one protocol."
-)
+BOLD = "Bold: the best of the rows that share data and all options but the method."
 POSITIVE = "A positive BWT is not bold: tasks were hardly known right after they were learned."
 
 
@@ -37,18 +34,19 @@ class Line:
     variant: str
     groups: dict[Place, RunGroup]
 
-    @property
-    def title(self) -> str:
-        name = load_reported().titles.get(self.method, self.method)
-        return with_remark(name, self.variant)
-
 
 def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
     """Tabulate results as the paper does."""
     places = _places(groups)
     lines = _lines(groups, places, study)
     blocks = [_block(line, lines) for line in lines]
-    columns = [("", "Method", [Cell(line.title) for line in lines])]
+    firsts = [next(iter(line.groups.values())) for line in lines]
+    columns = [("", "Method", [Cell(first.title) for first in firsts])]
+    options = option_cells(firsts)
+    across = {"Memory"} if any(place.memory is not None for place in places) else set()
+    columns += [
+        ("", name, [own[name] for own in options]) for name in options[0] if name not in across
+    ]
     if study is not None and "Table 2" in study.artefacts:
         batches = [load_reported().batches.get(line.method) or ("–", "–") for line in lines]
         ema, parameters = ([Cell(text) for text in texts] for texts in zip(*batches, strict=True))
@@ -57,7 +55,7 @@ def paper_form(groups: Sequence[RunGroup], study: Study | None = None) -> Table:
         head, own = _head(place, places), [line.groups.get(place) for line in lines]
         papers = [None if group is None else paper_numbers(group) for group in own]
         for metric in METRICS:
-            name, bold = metric.upper(), {*_best(own, blocks, metric)}
+            name, bold = metric.upper(), {*_best(own, metric)}
             ours = [measured(group.values(metric) if group else ()) for group in own]
             ours = [replace(cell, bold=index in bold) for index, cell in enumerate(ours)]
             columns.append((head, name, ours))
@@ -116,15 +114,13 @@ def _block(line: Line, lines: Sequence[Line]) -> str:
     return f"family {max(family, key=len)}" if family else "others"
 
 
-def _best(groups: Sequence[RunGroup | None], blocks: Sequence[str], metric: str) -> Iterator[int]:
-    """Find the best number of each family, among comparable rivals; without families, of all but
-    the bounds. A positive BWT does not count: it means that tasks were hardly learned when new."""
-    families = {block for block in blocks if block.startswith("family")} or {"others"}
-    for family in families:
-        own = {i: g for i, g in enumerate(groups) if g is not None and blocks[i] == family}
-        means = [(group, group.mean(metric)) for group in own.values()]
-        counted = [(g, None if metric == "bwt" and (v or 0) > 0 else v) for g, v in means]
-        yield from (index for index, mark in zip(own, best(counted), strict=True) if mark)
+def _best(groups: Sequence[RunGroup | None], metric: str) -> Iterator[int]:
+    """Find the best number of a column among comparable rivals, bounds aside. A positive BWT does
+    not count: it means that tasks were hardly learned when new."""
+    own = {i: g for i, g in enumerate(groups) if g is not None and g.method not in BOUNDS}
+    means = [(group, group.mean(metric)) for group in own.values()]
+    counted = [(g, None if metric == "bwt" and (v or 0) > 0 else v) for g, v in means]
+    yield from (index for index, mark in zip(own, best(counted), strict=True) if mark)
 
 
 def _head(place: Place, places: Sequence[Place]) -> str:
@@ -144,7 +140,7 @@ def _title(study: Study | None) -> str:
 
 def _notes(groups: Sequence[RunGroup], lines: Sequence[Line]) -> list[str]:
     notes = [f"In percent, mean ± standard deviation over {seeds_of(groups)}. {BOLD}"]
-    bounds = [line.title for line in lines if line.method in BOUNDS]
+    bounds = list(dict.fromkeys(method_title(e.method) for e in lines if e.method in BOUNDS))
     if bounds:
         verb = "is a bound, not a rival" if len(bounds) == 1 else "are bounds, not rivals"
         notes.append(f"{' and '.join(bounds)} {verb}.")

@@ -3,11 +3,10 @@ claims. Rows from cut-down data are marked."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import combinations
 
 from bntricks.paper import Claim, PaperResult, ScaleName, Study
-from bntricks.report.groups import RunGroup, best, by_stream, stream_title
-from bntricks.report.protocol import changed_protocol, paper_numbers, protocol_notes
+from bntricks.report.groups import RunGroup, best, by_stream, columns, side_title, stream_title
+from bntricks.report.protocol import changed_protocol, paper_numbers, protocol_notes, scale_name
 from bntricks.report.statistics import mean, sd
 from bntricks.report.tables.table import SKIPPED, Cell, Table, interval, number, only, table_of
 from bntricks.report.verdicts import (
@@ -44,11 +43,38 @@ def results_table(
     runs of a study differ from it."""
     notes = [*_notes(groups), *changed_protocol(groups, study, scale)]
     accs = [(group, None if group.joint else group.mean("acc")) for group in groups]
+    marks, options = best(accs), option_cells(groups)
     rows = [
-        _result(group, paper_numbers(group), mark, metrics)
-        for group, mark in zip(groups, best(accs), strict=True)
+        _result(group, paper_numbers(group), options[index], marks[index], metrics)
+        for index, group in enumerate(groups)
     ]
     return table_of("Results", rows, notes)
+
+
+def of_one_stream(groups: Sequence[RunGroup], metrics: Sequence[str]) -> Table:
+    """Tabulate groups of one stream, beside a whole table that has the notes."""
+    whole = results_table(groups, metrics=metrics)
+    kept = [index for index, name in enumerate(whole.columns) if name != "Stream"]
+    return replace(only(whole, kept), notes=())
+
+
+def option_cells(groups: Sequence[RunGroup]) -> list[dict[str, Cell]]:
+    """Write what distinguishes groups besides stream and method, by column: the scale, options and
+    data."""
+    texts = {"Scale": [scale_name(group) for group in groups]}
+    texts = {name: own for name, own in texts.items() if len(set(own)) > 1} | columns(groups)
+    return [
+        {name: value_cell(own[index]) for name, own in texts.items()}
+        for index in range(len(groups))
+    ]
+
+
+def value_cell(text: str) -> Cell:
+    """Make a cell of an option's value, which is sorted as a number if it is one."""
+    try:
+        return Cell(text, float(text))
+    except ValueError:
+        return Cell(text)
 
 
 def measured(values: Iterable[float | None], digits: int = 2) -> Cell:
@@ -63,13 +89,15 @@ def reported(entry: PaperResult | None, metric: str) -> Cell | None:
     return number(result.mean, sd=result.sd) if result else None
 
 
-def cost_table(groups: Sequence[RunGroup]) -> Table:
-    """Tabulate each group's data and the cost of its steps."""
-    whole = results_table(groups)
-    kept = [index for index, name in enumerate(whole.columns) if name in COST]
+def cost_table(groups: Sequence[RunGroup], results: Table | None = None) -> Table:
+    """Tabulate each group's data and the cost of its steps, from the table of results if there is
+    one."""
+    results = results or results_table(groups)
+    options = {name for own in option_cells(groups) for name in own}
+    kept = [i for i, name in enumerate(results.columns) if name in COST or name in options]
     read_off = any(record.trained_as for group in groups for record in group.records)
-    notes = (SPEED, *[READ_OFF] * read_off, *[SHARES] * (SHARE in whole.names))
-    return replace(only(whole, kept), title="Data and cost", notes=notes)
+    notes = (SPEED, *[READ_OFF] * read_off, *[SHARES] * (SHARE in results.names))
+    return replace(only(results, kept), title="Data and cost", notes=notes)
 
 
 def verdict_table(
@@ -160,14 +188,14 @@ def _verdict_notes(judgements: Sequence[Judgement]) -> list[str]:
 
 def compared(claim: Claim) -> str:
     """Write the sides of a claim as a short formula."""
-    b = "0" if claim.b is None else claim.b
+    a, b = side_title(claim.a), "0" if claim.b is None else side_title(claim.b)
     if claim.kind == "similar":
-        return f"{claim.a} ≈ {b} (±{claim.margin:g})"
+        return f"{a} ≈ {b} (±{claim.margin:g})"
     if claim.kind == "less":
-        return f"{claim.a} < {b}{f' + {claim.margin:g}' if claim.margin else ''}"
+        return f"{a} < {b}{f' + {claim.margin:g}' if claim.margin else ''}"
     if claim.b is None:
-        return f"{claim.a} > 0"
-    sides = f"{claim.a} − {claim.b}"
+        return f"{a} > 0"
+    sides = f"{a} − {b}"
     if claim.kind != "trend":
         return sides
     first, last = (variant or "plain" for variant in (claim.along[0], claim.along[-1]))
@@ -175,7 +203,11 @@ def compared(claim: Claim) -> str:
 
 
 def _result(
-    group: RunGroup, entry: PaperResult | None, mark: bool, metrics: Sequence[str]
+    group: RunGroup,
+    entry: PaperResult | None,
+    options: dict[str, Cell],
+    mark: bool,
+    metrics: Sequence[str],
 ) -> dict[str, Cell]:
     numbers: dict[str, Cell] = {}
     for name in metrics:
@@ -189,7 +221,8 @@ def _result(
         data = f"cut-down ({images['train']} of {official['train']})"
     return {
         "Stream": Cell(stream_title(group.stream)),
-        "Method": Cell(group.label),
+        "Method": Cell(group.title),
+        **options,
         **numbers,
         "Data": Cell(data),
         "Seeds": number(len(group.records), 0),
@@ -207,13 +240,12 @@ def _notes(groups: Sequence[RunGroup]) -> list[str]:
     mixed = [
         stream_title(stream)
         for stream, own in by_stream(groups).items()
-        if not all(a.comparable(b) for a, b in combinations(own, 2))
+        if max(len({g.protocol for g in own}), len({g.store for g in own} - {None})) > 1
     ]
     if mixed:
         notes.append(
-            f"Several protocols on {', '.join(mixed)}: labels say where a row departs from the "
-            "usual; nothing is averaged across them, and rows of different protocols are not "
-            "comparable."
+            f"Several protocols on {', '.join(mixed)}: columns say where rows differ; nothing is "
+            "averaged across them, and rows of different protocols are not comparable."
         )
     notes += protocol_notes(groups)
     if any(group.cut_down for group in groups):

@@ -36,6 +36,13 @@ class Square:
     interpolation: Interpolation = "area"
     """`area` means where the photograph is larger, bilinear where it is smaller. The others are
     Pillow's, which average over all pixels that a new one covers."""
+    grey: bool = False
+    """Brightness alone, in one channel."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        return 1 if self.grey else 3, self.size, self.size
 
     @classmethod
     def of(cls, size: int | Square) -> Square:
@@ -55,17 +62,19 @@ def exact_rgb(raw: bytes, size: int) -> Pixels:
         return planes(image.convert("RGB"))
 
 
-def square_rgb(raw: bytes, size: int | Square) -> Pixels:
-    """Decode any image, upright, and resize its centre square to [3, size, size]."""
+def square_pixels(raw: bytes, size: int | Square) -> Pixels:
+    """Decode any image, upright, and resize its centre square to [3, size, size], or to [1, size,
+    size] of grey."""
     with _opened(raw, FORMATS) as image:
         return planes(squared(ImageOps.exif_transpose(image), Square.of(size)))
 
 
 def squared(image: Image.Image, wanted: Square) -> Image.Image:
-    """Resize the centre square of an image, in RGB."""
+    """Resize the centre square of an image, in RGB or grey."""
     side, size = min(image.size), wanted.size
     left, top = (image.width - side) // 2, (image.height - side) // 2
     square = rgb(image.crop((left, top, left + side, top + side)))
+    square = square.convert("L") if wanted.grey else square
     kept = side * wanted.crop
     if kept == size == side:
         return square
@@ -107,8 +116,8 @@ def _opened(raw: bytes, formats: Sequence[str]) -> Iterator[Image.Image]:
 
 
 def planes(image: Image.Image) -> Pixels:
-    """Return the pixels of an image as [3, H, W]."""
-    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
+    """Return the pixels of an image as [3, H, W], or [1, H, W] of grey."""
+    return np.ascontiguousarray(np.atleast_3d(np.asarray(image)).transpose(2, 0, 1))
 
 
 def rgb(image: Image.Image) -> Image.Image:

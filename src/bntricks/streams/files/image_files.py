@@ -17,7 +17,7 @@ from torch import Tensor
 from bntricks.errors import UserError
 from bntricks.files import read_errors, shown
 from bntricks.streams.files.archive import Folder
-from bntricks.streams.files.image import Pixels, Square, Unreadable, in_blocks, square_rgb
+from bntricks.streams.files.image import Pixels, Square, Unreadable, in_blocks, square_pixels
 from bntricks.streams.files.progress import OnProgress, silent
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
@@ -28,7 +28,7 @@ FILE_LIMIT = 256_000_000
 class ImageFiles:
     """Decoded images, the file of each, and a line for each file that was left out."""
 
-    x: Tensor  # uint8 [N, 3, size, size]
+    x: Tensor  # uint8 [N, 3, size, size], or one channel of grey
     files: tuple[Path, ...]
     unreadable: tuple[str, ...] = ()
 
@@ -92,8 +92,7 @@ def read_files(
     files: Sequence[Path], size: int | Square, *, skip: bool = False, report: OnProgress = silent
 ) -> ImageFiles:
     """Read image files as squares. With `skip`, those that cannot be read are left out."""
-    side = Square.of(size).size
-    parts = [ImageFiles(torch.zeros((0, 3, side, side), dtype=torch.uint8), ())]
+    parts = [ImageFiles(torch.zeros((0, *Square.of(size).shape), dtype=torch.uint8), ())]
     parts.extend(read_blocks(files, size, skip=skip, report=report))
     return ImageFiles(
         torch.cat([part.x for part in parts]),
@@ -204,8 +203,7 @@ def _square_or_black(file: Path, size: int | Square, failures: dict[Path, str]) 
         return _read_square(file, size)
     except Unreadable as error:
         failures[file] = str(error)
-        side = Square.of(size).size
-        return np.zeros((3, side, side), np.uint8)
+        return np.zeros(Square.of(size).shape, np.uint8)
 
 
 def _read_square(file: Path, size: int | Square) -> Pixels:
@@ -218,7 +216,7 @@ def _read_square(file: Path, size: int | Square) -> Pixels:
             raise Unreadable(
                 f"it has {status.st_size:,} bytes, and at most {FILE_LIMIT:,} are read"
             )
-        return square_rgb(file.read_bytes(), size)
+        return square_pixels(file.read_bytes(), size)
     except (OSError, Unreadable) as error:
         reason = getattr(error, "strerror", None) or str(error)
         if isinstance(error, FileNotFoundError):
