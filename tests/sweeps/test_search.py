@@ -197,7 +197,7 @@ def test_a_sweep_from_the_command_line_ends_with_the_winners_command(one_process
 
 @pytest.mark.journey
 def test_a_sweep_that_cannot_be_understood_is_a_clear_line(tmp_path):
-    refused(bnt("sweep", cwd=tmp_path), "give --grid lr=0.01,0.1 or --random 20")
+    refused(bnt("sweep", cwd=tmp_path), "sweep needs --grid or --random, one of them")
     logged = bnt("sweep", "--grid", "lr=0.1", "--log", "nosuch", *DIGITS, cwd=tmp_path)
     refused(logged, "unknown logger 'nosuch': there are")
     assert len(logged.stderr.splitlines()) == 1

@@ -92,6 +92,7 @@ class In:
     output, computed = map(panel, ("Output", "Where it is computed"))
     rare_training, rare_output = panel("Training", rare=True), panel("Output", rare=True)
     new_model, trained = panel("New model", rare=True), panel("Trained network")
+    rare_computed = panel("Where it is computed", rare=True)
     other_protocol = panel("Another protocol than the study's own", rare=True)
 
 

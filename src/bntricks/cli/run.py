@@ -47,7 +47,7 @@ def run(
     save: Annotated[Switch, In.output] = False,
     save_every_task: Annotated[Switch, In.rare_output] = False,
     metrics: Annotated[Names, In.output] = (),
-    ranks: Annotated[Count | None, In.computed] = None,
+    ranks: Annotated[Count | None, In.rare_computed] = None,
     imports: Annotated[Imports, In.learned] = (),
     json: Annotated[Json, In.output] = False,
     **hyper: Annotated[float, In.learned],

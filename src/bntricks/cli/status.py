@@ -19,14 +19,19 @@ WATCH_SECONDS = 5.0
 
 
 @app.command
-def status(out: Path = Path("runs"), /, *, watch: Switch = False, json: Json = False) -> None:
+def status(out: Path, /, *, watch: Switch = False, json: Json = False) -> None:
     """Show which runs of a folder are done, running, failed or left, and the time to go.
 
     Reads files alone: whoever trains is not disturbed, on this machine or another.
 
     Examples:
 
+<<<<<<< HEAD
     - `bnt status runs --watch`
+=======
+    - `bnt status runs`
+    - `bnt status /shared/runs --watch`
+>>>>>>> h-scale
 
     Parameters
     ----------
