@@ -83,7 +83,7 @@ def test_a_report_is_made_of_old_runs(tmp_path):
     done = bnt("report", CURRENT / "runs", "--out", tmp_path / "report", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = (tmp_path / "report" / "results.csv").read_text(encoding="utf-8")
-    assert f"seq-digits,er-cur+buf,{expected('runs')['er-cur+buf']['acc']}," in rows
+    assert f"seq-digits,ER-Cur+Buf,{expected('runs')['er-cur+buf']['acc']}," in rows
     assert "seq-digits,er-cur+buf (correct prior)," in rows
     assert (tmp_path / "report" / "figures" / "share-of-phi-seq-digits.svg").exists()
 

@@ -93,7 +93,7 @@ def test_symbols_write_themselves_as_in_the_paper():
 
 
 def test_an_unknown_method_gets_a_suggestion():
-    with pytest.raises(UserError, match=r"did you mean er-bnt\?"):
+    with pytest.raises(UserError, match=r"did you mean er-bnt,"):
         make("er-bmt")
 
 

@@ -60,8 +60,8 @@ def test_the_run_itself_has_its_readings_and_a_report_has_a_row_for_each(out):
     assert [each.label for each in group([record])] == ["ER"]
     groups = group(load_records(out))
     assert [each.label for each in groups] == [
-        "er",
-        *sorted(f"er (correct {name})" for name in READINGS),
+        "ER",
+        *sorted(f"ER (correct {name})" for name in READINGS),
     ]
     assert len({each.records[0].config.identity("") for each in groups}) == 5
     none, bic, *_ = groups

@@ -241,7 +241,7 @@ def test_synchronised_sums_of_bfloat16_are_taken_in_float32(messages):
         ({"compile": True}, "compiled passes"),
         ({"device": "cuda:1"}, "do not share one GPU"),
         ({"device": "mps"}, "do not share one GPU"),
-        ({"device": "cuda"}, "started 3 processes here, and there are 2 GPUs"),
+        ({"device": "cuda"}, "there are 3 processes here, and 2 GPUs"),
     ],
 )
 def test_ranks_that_would_get_it_wrong_are_refused_in_a_line(monkeypatch, change, line):

@@ -26,12 +26,8 @@ def status(out: Path, /, *, watch: Switch = False, json: Json = False) -> None:
 
     Examples:
 
-<<<<<<< HEAD
-    - `bnt status runs --watch`
-=======
     - `bnt status runs`
     - `bnt status /shared/runs --watch`
->>>>>>> h-scale
 
     Parameters
     ----------

@@ -27,13 +27,8 @@ class Work(FolderOptions):
     workers: Count | None = None
     """Runs at the same time, one thread each [default: one per core; on a GPU, one]."""
     devices: str | None = None
-<<<<<<< HEAD
-    """Several devices of this machine, one run each: `cuda:0,cuda:1`, `auto` for every GPU (every
-    core, if there is none), or how many of `--device`. Cores are named `cpu:0,cpu:1`."""
-=======
     """Devices here, one run each: `cuda:0,cuda:1`, cores as `cpu:0,cpu:1`, `auto` for every GPU (or
     core, if there is none), or how many of `--device`."""
->>>>>>> h-scale
     per_device: Annotated[Count, Option(rare=True)] = 1
     """Runs at the same time on each of the `--devices`."""
     ray: str | None = None
@@ -52,11 +47,7 @@ class Work(FolderOptions):
     """Stop after this time, such as `3h` or `2h45m`, at a checkpoint of each run under way, with
     exit code 4; the same command goes on."""
     dry_run: bool = False
-<<<<<<< HEAD
-    """Train nothing: print the command of each run that is left, and estimate time and memory."""
-=======
     """Only print the commands, with time and memory."""
->>>>>>> h-scale
     costs: Annotated[Path | None, Option(rare=True)] = None
     """Take step times and memory from this table, such as the `--json` of a dry run on another
     machine, instead of measuring a few steps here."""
