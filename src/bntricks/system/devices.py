@@ -50,7 +50,7 @@ def on_host(state: Any) -> Any:
         return state.cpu()
     if isinstance(state, dict):
         return {key: on_host(value) for key, value in state.items()}
-    return state
+    return [on_host(value) for value in state] if isinstance(state, list) else state
 
 
 def place(net: nn.Module, device: torch.device) -> nn.Module:
