@@ -148,7 +148,9 @@ def test_a_trained_network_goes_on_from_the_command_line(bnt, here, net):
         ({"classes": "none.txt"}, ["none.txt"]),
         ({"classes": "names"}, ["--classes", "there is 1 class name", "(no file 'names' exists)"]),
         ({"classes": "T-shirt/top,dog"}, ["2 class names"]),
-        ({"preprocessing": None, "image_size": "8", "std": "0"}, ["--std 0.0: input should be"]),
+        ({"preprocessing": None, "mean": "0", "std": "0"}, ["--std 0.0: input should be"]),
+        ({"preprocessing": None}, ["--mean", "--preprocessing", "(ImageNet)"]),
+        ({"preprocessing": None, "mean": "0.5"}, ["--std", "--preprocessing"]),
         ({"preprocessing": "black.json"}, ["black.json", "standard deviation is [0.3, 0.0, 0.3]"]),
         ({"old_images": None}, ["er-even-bnt rehearses old images"]),
         ({"net": None}, ["--classes", "--net package.module:function"]),
@@ -207,7 +209,7 @@ def test_a_network_for_grey_images_is_not_sent_to_look_for_another_size(bnt, her
 
 def test_two_means_are_refused_without_a_dump_of_everything_else(bnt, here):
     options = flags(preprocessing=None, image_size=8)
-    done = bnt("learn", "new", "--into", "m", *options, "--mean", "0.5", "0.5")
+    done = bnt("learn", "new", "--into", "m", *options, "--mean", "0.5", "0.5", "--std", "0.3")
     said = "bnt: --mean 0.5 0.5: images have 3 channels: give a value for each, or one for all"
     assert done.err.splitlines()[-1] == said
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bntricks.model.model import Model
 
 Numbers = Annotated[tuple[float, ...], Parameter(negative=(), consume_multiple=True)]
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""ImageNet's, which most networks for photographs are trained with."""
 IMAGE_SIZE = 224
 
 
@@ -56,7 +54,8 @@ class TrainedNetwork(Options):
     Face, config.json of timm, or image_size, mean and std; of a backbone, crop and interpolation
     too."""
     mean: Annotated[Numbers, Option(rare=True)] = ()
-    """Mean of the pixels in [0, 1] that it was trained with, per channel [default: ImageNet's]."""
+    """Mean of the pixels in [0, 1] that it was trained with, per channel. Required with --net,
+    unless --preprocessing says it."""
     std: Annotated[Numbers, Option(rare=True)] = ()
     """Their standard deviation, likewise."""
     crop: Annotated[float | None, Field(gt=0.1, le=1), Option(rare=True)] = None
@@ -161,11 +160,19 @@ def adopted(
 def image_input(
     preprocessing: Path | None, image_size: int | None, mean: Numbers, std: Numbers
 ) -> tuple[int, Numbers, Numbers]:
-    """Return image size, mean and standard deviation from the options, by default ImageNet's."""
+    """Return image size, mean and standard deviation from the options."""
     from bntricks.model.preprocessing import read_preprocessing
 
     if preprocessing is None:
-        return image_size or IMAGE_SIZE, mean or MEAN, std or STD
+        if not (mean and std):
+            raise UserError(
+                "it is required for a network of your own, with --std or by --preprocessing: with "
+                "a wrong one, statistics look wrong that are not; many networks for photographs "
+                "were trained with --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 (ImageNet), "
+                "and pixels from 0 to 1 are --mean 0 0 0 --std 1 1 1",
+                option="std" if mean else "mean",
+            )
+        return image_size or IMAGE_SIZE, mean, std
     if mean or std:
         raise UserError(
             "it has mean and standard deviation: leave those out", option="preprocessing"

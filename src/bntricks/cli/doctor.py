@@ -180,14 +180,6 @@ def opened(model: Path | None, selection: Selection, *, moves: bool = False) -> 
             "give either MODEL, or --net package.module:function, with --weights FILE unless the "
             "function returns a trained network"
         )
-    if selection.preprocessing is None and not (selection.mean and selection.std):
-        raise UserError(
-            "it is required for a network of your own, with --std or by --preprocessing: with a "
-            "wrong one, statistics look wrong that are not; many networks for photographs were "
-            "trained with --mean 0.485 0.456 0.406 --std 0.229 0.224 0.225 (ImageNet), and pixels "
-            "from 0 to 1 are --mean 0 0 0 --std 1 1 1",
-            option="mean" if not selection.mean else "std",
-        )
     size, mean, std = image_input(
         selection.preprocessing, selection.image_size, selection.mean, selection.std
     )
