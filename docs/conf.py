@@ -164,7 +164,7 @@ def claims(app, failure):
     with (DOCS / "evidence" / "claims.csv").open(encoding="utf-8", newline="") as file:
         rows = tuple(tuple(cell(row[name]) for name in CLAIMED) for row in csv.DictReader(file))
     table = Table("Every claim of every study", (*map(str.capitalize, CLAIMED),), rows)
-    shown = table_html(table, "claims-table", pick="Verdict", cards=True)
+    shown = table_html(table, "claims-table", picks=["Verdict"], cards=True)
     text = page_html(table.title, "", [Section("claims", "Claims", shown)], None, charts=False)
     Path(app.outdir, CLAIMS).write_text(text, encoding="utf-8")
 

@@ -139,7 +139,7 @@ class Noon(datetime):
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_but_the_work():
-    """No dates and no durations, one process, and figures that cost nothing to draw."""
+    """No dates, no durations, no estimates, one process, and figures that cost nothing to draw."""
     from bntricks.report import files
     from bntricks.report.explorer import page as explorer
     from bntricks.runs import probes
@@ -149,6 +149,7 @@ def nothing_but_the_work():
         patch.setattr("bntricks.model.history.datetime", Noon)
         patch.setattr("bntricks.runs.describe.datetime", Noon)
         patch.setattr(runs_folder, "describe", functools.partial(timeless, runs_folder.describe))
+        patch.setattr("bntricks.sweeps.estimate.step_seconds", lambda *_: 0.001)
         patch.setattr(files, "rendered", drawn)
         # In a forked process nothing draws.
         patch.setattr(explorer, "vl_convert", SimpleNamespace(vegalite_to_svg=lambda *_, **__: ""))

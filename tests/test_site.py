@@ -49,7 +49,7 @@ def test_the_site_has_the_explorer_and_a_table_of_every_claim(site):
     explorer = (site / "explorer.html").read_text(encoding="utf-8")
     assert all(stream in explorer for stream in ("seq-fashion", "Seq-CIFAR-10"))
     assert 'href="claims.html"' in (site / "results.html").read_text(encoding="utf-8")
-    rows = (site / "claims.html").read_text(encoding="utf-8").count("<tr>") - 1
+    rows = (site / "claims.html").read_text(encoding="utf-8").count("<tr") - 1
     claims = (DOCS / "evidence" / "claims.csv").read_text(encoding="utf-8")
     assert rows == len(claims.splitlines()) - 1
 

@@ -116,7 +116,7 @@ def test_the_doctor_examines_it_and_a_shrunk_repair_is_measured(
     names = ",".join(Model.load(lite).classes)
     own = ["--net", "lite_nets:build", "--classes", names, "--groups", "bag,trouser", "boot,dress"]
     looks = ["--image-size", 48, "--mean", *[127 / 255] * 3, "--std", *[128 / 255] * 3]
-    flags = [*own, *looks, "--data", both, "--json", "--anyway"]
+    flags = [*own, *looks, "--data", both, "--json", "--anyway", "--phi", "balanced"]
     gained = {}
     for how in ([], ["--shrink"]):
         out = tmp_path / f"new{len(how)}.safetensors"

@@ -102,7 +102,7 @@ def diagnosed(page):
 def test_nothing_is_cut_or_covered_or_wider_than_its_place(browser, address, width):
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
     page = context.new_page()
-    page.goto(address)
+    page.goto(address, timeout=120_000)
     page.wait_for_selector("html.ready", state="attached", timeout=60_000)
     page.evaluate(UNFOLD)
     drawn = "[...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('svg'))"

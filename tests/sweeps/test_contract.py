@@ -239,6 +239,8 @@ def images(tmp_path_factory):
         file = where / "photos" / f"kind{number % 4}" / f"{number}.jpg"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(Official.jpeg(6 * number))
+    photos = (f"photos/kind{number % 4}/{number}.jpg,kind{number % 4}" for number in range(40))
+    (where / "photos.csv").write_text("\n".join(["path,label", *photos]) + "\n")
     return where
 
 
@@ -249,7 +251,7 @@ def test_all_that_ships_keeps_the_contract(subject, images):
     parts = () if os.environ.get("BNT_EVERY_POINT") else ("interrupted", "loaded", "options")
     data = None
     if subject.kind == "stream" and STREAMS[subject.name].data != "embedded":
-        data = images / "photos" if subject.name == "folder" else images
+        data = images / {"folder": "photos", "csv": "photos.csv"}.get(subject.name, "")
     for finding in check_contract([subject], parts=parts, data=data):
         assert finding.outcome != "broken", f"{finding.part}: {finding.note}"
         assert finding.outcome != "not here" or finding.part == "options"

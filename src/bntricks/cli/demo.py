@@ -101,7 +101,8 @@ def demo(
     note = "too short to show the effect; run without --quick" if quick else None
     if json:
         gains = comparison(records)
-        found = {"rows": summary(records), "gains": None if gains is None else asdict(gains)}
+        sides = dict(zip(("method", "other"), COMPARED, strict=True))  # as in the rows
+        found = {"rows": summary(records), "gains": gains and asdict(gains) | sides}
         order = {"class_order": configs[0].class_order}
         print_json({**found, **order, "note": note, "path": str(out)})
     elif records:
