@@ -57,7 +57,7 @@ async function lead(root) {
     more.addEventListener("click", () => { limit += PAGE; draw(); });
     root.querySelector(".jumps").replaceChildren(...(rows.length > limit ? [more] : []));
     const shown = Math.min(limit, rows.length);
-    count.textContent = `${shown} rows shown; ${rows.length} of ${data.rows.length} fit the filters`;
+    count.textContent = `${shown} of ${rows.length} rows shown, of ${data.rows.length} in all`;
   }
 
   function line(row, titles, low, high) {
