@@ -28,6 +28,7 @@ import altair as alt
 import readme
 from bntricks.doctor.charts import accuracies
 from bntricks.report.figures.figure import COLOURS, WIDTH, Figure
+from bntricks.report.figures.looks import DARK, INK, PAPER
 from bntricks.report.files import svg
 from bntricks.report.statistics import estimate
 
@@ -101,8 +102,9 @@ def drawn_answers(answers: list[dict[str, Any]]) -> str:
     size = f"{step * columns} {step * rows}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{step * columns}" '
-        'font-family="Helvetica, Arial, sans-serif" font-size="13" text-anchor="middle">'
-        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
+        f'font-family="Helvetica, Arial, sans-serif" font-size="13" fill="{INK}" '
+        f'text-anchor="middle">{DARK}<rect width="100%" height="100%" fill="{PAPER}"/>'
+        f"{''.join(parts)}</svg>\n"
     )
 
 
