@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from bntricks import Config, Model, UserError
+from bntricks.files import commit, pack_json
 from bntricks.report import files as report_files
 from bntricks.runs import folder as run_folder, network, probes
 from bntricks.runs.folder import REQUEST, resume, run
@@ -22,6 +23,7 @@ from bntricks.runs.record.phi import AtShare, PhiAccuracies
 from bntricks.streams import open_stream
 from bntricks.streams.files import dataset
 from bntricks.streams.files.dataset import META, Plan, PlannedSplit
+from bntricks.sweeps import queue
 from bntricks.training.checkpoint import BEFORE, NEWEST, Checkpoints, pack
 
 DAMAGES = 1000 if "BNT_EVERY_POINT" in os.environ else 40
@@ -251,6 +253,14 @@ def the_files_of_a_report(record, place, monkeypatch):
     return place / report_files.WRITTEN, read
 
 
+def a_plan(record, place, monkeypatch):
+    """What a study has planned, and which of its runs have failed, are files of one kind."""
+    rows = [{"run": f"{n:016x}", "key": f"{n:08x}", "name": f"er, seed {n}"} for n in range(6)]
+    path = place / "plan-pilot.json"
+    commit({path: pack_json({"study": "pilot", "runs": rows, "seconds": 1.25})})
+    return path, lambda: queue.read(path)
+
+
 KINDS = {
     "record.json": a_record,
     "record-1.json": an_earlier_record,
@@ -265,6 +275,7 @@ KINDS = {
     "meta.json of the cache": a_part_of_the_cache(META),
     "pixels of the cache": a_part_of_the_cache("train.u8"),
     ".report-files.json": the_files_of_a_report,
+    "plan of a study": a_plan,
 }
 
 
