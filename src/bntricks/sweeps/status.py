@@ -69,7 +69,9 @@ def status(out: Path, study: str = "") -> list[RunStatus]:
             unplanned = {"run": folder.name, "key": "", "name": "", "seconds": 0.0}
             rows.setdefault(folder.name, unplanned)
     if not rows:
-        raise UserError(f"{out} holds neither runs nor the plan of a study")
+        raise UserError(
+            f"{out} holds neither runs nor the plan of a study: give one in which runs were begun"
+        )
     noted = failures(out)
     found = [_status(out, row, noted.get(row["key"])) for row in rows.values()]
     return [_with_time(each, rows[each.run]["seconds"]) for each in found]
